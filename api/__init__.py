@@ -1,0 +1,1 @@
+"""HTTP: one table of routes, schemas, views, errors. Imports ``inbox``, never ``models``."""

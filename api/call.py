@@ -1,0 +1,24 @@
+"""A request as a view sees it, and what a view answers."""
+
+from typing import Any, NamedTuple
+
+from inbox.names import Actor
+
+
+class Call(NamedTuple):
+    """One request, checked: path, query and body hold what the route's schemas have let through."""
+
+    actor: Actor
+    path: dict[str, str]
+    query: dict[str, Any]
+    body: dict[str, Any]
+    headers: dict[str, Any]  # the WSGI environ: HTTP_IF_NONE_MATCH and the like
+
+
+class Answer(NamedTuple):
+    """What goes back: a payload that msgspec can encode, or bytes of another content type."""
+
+    payload: Any
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/json"

@@ -1,0 +1,222 @@
+"""Reading a request: the query and the body into what the schemas allow, and who is asking."""
+
+import difflib
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from marshmallow import Schema, ValidationError
+
+from api.schemas import Query
+from inbox import names
+from inbox.errors import (
+    BodyTooLarge,
+    InboxNotFound,
+    InvalidJson,
+    InvalidRequest,
+    SenderMismatch,
+    UnsupportedEncoding,
+)
+from inbox.names import Actor
+
+REALM = "default"
+NOBODY = Actor(REALM)
+DEPTH = 100  # how deep content may be nested
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
+
+
+def query(schema: Query, text: str) -> dict[str, Any]:
+    """The parameters of a query string; empty ones are as if left out."""
+    if not text:
+        return schema.load({})
+    given: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(text, errors="strict", max_num_fields=200)
+    except ValueError as error:
+        raise InvalidRequest("The query string cannot be read.") from error
+    lists = [field.data_key or name for name, field in schema.fields.items() if _many(field)]
+    for name, value in pairs:
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif given.setdefault(name, value) != value:
+            fault = {"pointer": f"?{name}", "detail": "is given twice"}
+            raise InvalidRequest(f"The parameter {name} is given twice.", errors=[fault])
+    return _load(schema, given, "?")
+
+
+def _many(field: Any) -> bool:
+    return hasattr(field, "most") and hasattr(field, "inner")
+
+
+def body(environ: Mapping[str, Any], most: int) -> bytes:
+    """The body as sent, decompressed; raises ``BodyTooLarge`` beyond ``most`` bytes."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    if length.isdigit() and int(length) > most:
+        raise BodyTooLarge(f"The body has {length} bytes, the limit is {most}.")
+    raw = environ["wsgi.input"].read(most + 1) if length or _chunked(environ) else b""
+    if len(raw) > most:
+        raise BodyTooLarge(f"The body has more than {most} bytes, the limit.")
+    encoding = environ.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+    if encoding in ("", "identity"):
+        return raw
+    if encoding not in ("gzip", "x-gzip"):
+        raise UnsupportedEncoding(f"The body is encoded as {encoding[:40]!r}.")
+    return _gunzip(raw, most)
+
+
+def _chunked(environ: Mapping[str, Any]) -> bool:
+    return bool(environ.get("wsgi.input_terminated"))
+
+
+def _gunzip(raw: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(raw, most + 1)
+    except zlib.error as error:
+        raise InvalidJson("The body says it is gzip and is not.") from error
+    if len(plain) > most:
+        raise BodyTooLarge(f"The body has more than {most} bytes once decompressed, the limit.")
+    if not unpacker.eof:
+        raise InvalidJson("The body's gzip data ends too early.")
+    return plain
+
+
+def document(schema: Schema, raw: bytes) -> dict[str, Any]:
+    """The fields of a JSON body; content stays the bytes that were received."""
+    given = _plain(_fields(raw, _object) if raw.strip() else {})
+    return _load(schema, given, "/")
+
+
+def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
+    try:
+        raw.decode()
+        return decoder.decode(raw)
+    except UnicodeDecodeError as error:
+        raise InvalidJson("The body is not UTF-8.") from error
+    except RecursionError as error:
+        raise InvalidJson(f"The body is nested more than {DEPTH} deep.") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidJson(f"The body is not a JSON object: {error}.") from error
+
+
+def _plain(given: dict[str, msgspec.Raw]) -> dict[str, Any]:
+    """Every field as Python has it, but content, which is only looked at."""
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "content":
+            made[name] = _shallow(bytes(value))
+        elif name == "messages" and bytes(value).startswith(b"["):
+            made[name] = [_item(item) for item in _fields(bytes(value), _raw_items)]
+        else:
+            made[name] = _fields(_shallow(bytes(value)), _anything)
+    return made
+
+
+def _item(item: msgspec.Raw) -> Any:
+    raw = bytes(item)
+    return _plain(_fields(raw, _object)) if raw.startswith(b"{") else _fields(raw, _anything)
+
+
+def _shallow(raw: bytes) -> bytes:
+    """The bytes; raises ``InvalidJson`` when what they hold is nested too deep."""
+    if raw.count(b"[") + raw.count(b"{") > DEPTH and _depth(raw) > DEPTH:
+        raise InvalidJson(f"The body is nested more than {DEPTH} deep.")
+    return raw
+
+
+def _depth(raw: bytes) -> int:
+    depth = deepest = 0
+    for bracket in _brackets(raw):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _brackets(raw: bytes) -> Iterator[int]:
+    """The brackets of JSON text, outside of its strings."""
+    for place, part in enumerate(raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')):
+        if place % 2 == 0:
+            yield from part.translate(None, _NOT_BRACKETS)
+
+
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _load(schema: Schema, given: dict[str, Any], root: str) -> dict[str, Any]:
+    try:
+        return schema.load(given)
+    except ValidationError as error:
+        faults = list(_faults(schema, error.messages, root))
+        first = faults[0]
+        raise InvalidRequest(f"{first['pointer']} {first['detail']}.", errors=faults) from error
+
+
+def _faults(schema: Schema, found: Any, pointer: str) -> Iterator[dict[str, str]]:
+    """Marshmallow's nested messages as pointers with a line each."""
+    if isinstance(found, list):
+        for text in found:
+            yield {"pointer": pointer.rstrip("/") or "/", "detail": _worded(schema, text, pointer)}
+        return
+    for name, inner in found.items():
+        joined = pointer if name == "_schema" else f"{pointer}{name}"
+        deeper = isinstance(inner, dict)
+        yield from _faults(schema, inner, joined + "/" if deeper else joined)
+
+
+def _worded(schema: Schema, text: str, pointer: str) -> str:
+    if text == "Missing data for required field.":
+        return "is missing"
+    if text == "Field may not be null.":
+        return "is null"
+    if text.startswith("Longer than maximum"):
+        return "is too long"
+    if text != "Unknown field.":
+        return text[0].lower() + text[1:]
+    known = [field.data_key or name for name, field in schema.fields.items()]
+    if "messages" in known:
+        known += [
+            field.data_key or name
+            for name, field in schema.fields["messages"].inner.schema.fields.items()
+        ]
+    given = pointer.rstrip("/").rpartition("/")[2].lstrip("?")
+    close = difflib.get_close_matches(given, known, n=1, cutoff=0.6)
+    return f"is not known; did you mean {close[0]}?" if close else "is not known"
+
+
+def actor(
+    environ: Mapping[str, Any],
+    path: Mapping[str, str],
+    asked: Mapping[str, Any],
+    sent: Mapping[str, Any],
+    own: bool,
+) -> Actor:
+    """Who is asking, in open mode: whom the request names; nobody means the operator.
+
+    On its own inbox (``own``) that is the agent in the path, else ``from`` in
+    the body, else ``?as=``, else the header. Two different names are an error.
+    """
+    named = [sent.get("sender"), asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT") or None]
+    given = [name for name in named if name is not None]
+    for name in given:
+        if fault := names.agent_fault(name):
+            raise InvalidRequest(f"The caller {name[:80]!r}: {fault}.")
+        if name != given[0]:
+            raise SenderMismatch(f"The request says that {given[0]} asks, and that {name} does.")
+    if not own:
+        return Actor(REALM, given[0] if given else None)
+    if given and given[0] != path["agent"]:
+        raise InboxNotFound(f"{given[0]} has no inbox {path['agent']}.")
+    return Actor(REALM, path["agent"])
+
+
+def checked_path(path: Mapping[str, str]) -> None:
+    """Raise ``InvalidRequest`` for an agent's name in a path that cannot be one."""
+    name = path.get("agent")
+    if name is not None and (fault := names.agent_fault(name)):
+        errors = [{"pointer": "path/agent", "detail": fault}]
+        raise InvalidRequest(f"The agent {name[:80]!r} in the path: {fault}.", errors=errors)

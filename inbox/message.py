@@ -1,0 +1,78 @@
+"""The message as the world sees it, made from a row."""
+
+import functools
+from datetime import UTC, datetime
+
+import msgspec
+
+from inbox import ids
+from models import clock
+from models.rows import Row
+
+
+class Recipient(msgspec.Struct, omit_defaults=True):
+    """What is known of the agent that a message waits for."""
+
+    known: bool
+    did_you_mean: str | None = None
+
+
+class Message(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
+    """One message; what does not apply is left out."""
+
+    id: str
+    task_id: str
+    sender: str
+    to: str
+    type: str
+    status: str
+    attempts: int
+    created_at: str
+    content: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    reply_to: str | None = None
+    deliver_at: str | None = None
+    acked_at: str | None = None
+    expires_at: str | None = None
+    recipient: Recipient | None = None  # in the answer to a send
+
+
+@functools.lru_cache(1024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def timestamp(ms: int) -> str:
+    """A time in ms since the epoch as RFC 3339, in UTC, with milliseconds."""
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+def status(row: Row) -> str:
+    """What became of a message; one past its deadline has expired, swept or not."""
+    if row.status == "unread" and row.expires_at is not None and row.expires_at <= clock.now():
+        return "expired"
+    return row.status
+
+
+def message(row: Row) -> Message:
+    """The message of a row."""
+    made = Message(
+        ids.written(row.seq),
+        row.task_id,
+        row.sender,
+        row.inbox,
+        row.type,
+        status(row) if row.expires_at is not None else row.status,
+        row.attempts,
+        timestamp(row.created_at),
+    )
+    if row.content is not None:
+        made.content = msgspec.Raw(row.content)
+    if row.reply_to is not None:
+        made.reply_to = ids.written(row.reply_to)
+    if row.visible_at and row.visible_at > clock.now() and row.holder is None:
+        made.deliver_at = timestamp(row.visible_at)
+    if row.status == "acked" and row.settled_at is not None:
+        made.acked_at = timestamp(row.settled_at)
+    if row.expires_at is not None:
+        made.expires_at = timestamp(row.expires_at)
+    return made

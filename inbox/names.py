@@ -1,0 +1,82 @@
+"""Names: how agents and tasks may be called, and who is asking."""
+
+import json
+import re
+import secrets
+from typing import NamedTuple
+
+from inbox.errors import ReservedName
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+AGENT = re.compile(rf"{NAME}(@{NAME})?")
+PLACEHOLDER = re.compile(r"[{<\[$].*[}>\])]")
+TASK_LENGTH = 200
+POSTMASTER = "postmaster"
+
+MESSAGE_TYPES = (
+    "request",
+    "question",
+    "answer",
+    "done",
+    "failed",
+    "message",
+    "progress",
+    "cancel",
+)
+OPENING_TYPES = ("request", "question", "message")  # may begin a thread without a task id
+FACT_TYPES = ("name", "agent", "seen", "room", "member", "worker", "token", "invite", "box",
+              "note", "closed", "retired")  # fmt: skip
+
+
+class Actor(NamedTuple):
+    """Who is asking: an agent of a realm, or nobody in particular (the operator)."""
+
+    realm: str
+    name: str | None = None
+
+
+def agent_fault(text: str) -> str | None:
+    """What is wrong with an agent's name, in words; None when nothing is."""
+    if AGENT.fullmatch(text):
+        return None
+    if PLACEHOLDER.fullmatch(text):
+        return "looks like an unfilled placeholder"
+    return (
+        "a name is 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter"
+        " or digit; then optionally @ and a box of the same form"
+    )
+
+
+def task_fault(text: str) -> str | None:
+    """What is wrong with a task id, in words; None when nothing is."""
+    if not 1 <= len(text) <= TASK_LENGTH:
+        return f"a task id has 1 to {TASK_LENGTH} characters"
+    if not text.isprintable():
+        return "a task id has printable characters only"
+    if text.startswith(("room:", "dm:")):
+        return "a task id does not begin with room: or dm:"
+    if PLACEHOLDER.fullmatch(text):
+        return "looks like an unfilled placeholder"
+    return None
+
+
+def new_task() -> str:
+    """A task id that no other task has."""
+    return "task-" + secrets.token_hex(10)
+
+
+def key(name: str) -> str:
+    """What a name is looked up by: names that differ only in case share it."""
+    return name.lower()
+
+
+def spelt(name: str) -> str:
+    """How a name's fact keeps its spelling."""
+    return json.dumps(name)
+
+
+def unreserved(name: str) -> str:
+    """The name; raises ``ReservedName`` for the service's own."""
+    if key(name) == POSTMASTER:
+        raise ReservedName(f"{name} is the name of the service itself.")
+    return name

@@ -1,0 +1,69 @@
+"""Polling: what waits in an inbox, how much, and whether it has changed."""
+
+import hashlib
+import json
+from typing import NamedTuple
+
+import msgspec
+
+from inbox import ids, names
+from inbox.errors import NameDiffersInCase
+from inbox.message import Message, message
+from inbox.names import Actor
+from models import inboxes
+from models.inboxes import Box, Filter, Page
+
+__all__ = ["Count", "Filter", "Look", "count", "owner", "poll"]
+
+
+class Look(NamedTuple):
+    """One look into an inbox: a page, oldest first, the next page's cursor, and what to compare."""
+
+    messages: list[Message]
+    next: str | None
+    tag: str  # changes when the page or the newest unread message of the inbox does
+
+
+class Count(msgspec.Struct):
+    """How much waits in an inbox: now, and at a later time."""
+
+    unread: int
+    delayed: int
+
+
+def poll(actor: Actor, name: str, wanted: Filter, limit: int) -> Look:
+    """At most ``limit`` messages of the agent ``name`` (an alias means its owner).
+
+    Changes nothing: the same look twice finds the same.
+    """
+    box, page = inboxes.page(actor.realm, name, names.key(name), wanted, limit)
+    home = owner(name, box)
+    if home != name:
+        _, page = inboxes.page(actor.realm, home, names.key(home), wanted, limit)
+    messages = [message(row) for row in page.rows]
+    return Look(messages, messages[-1].id if page.more else None, _tag(page))
+
+
+def count(actor: Actor, name: str) -> Count:
+    """How many messages poll would list as unread, and how many are hidden until they are due."""
+    box, unread, delayed = inboxes.count(actor.realm, name, names.key(name))
+    home = owner(name, box)
+    if home != name:
+        _, unread, delayed = inboxes.count(actor.realm, home, names.key(home))
+    return Count(unread, delayed)
+
+
+def owner(name: str, box: Box) -> str:
+    """The agent whose inbox ``name`` is; raises ``NameDiffersInCase``."""
+    if box.owner is None:
+        return name
+    known = json.loads(box.spelt or "null")
+    if known != name:
+        raise NameDiffersInCase(f"{name} is not known, {known} is.")
+    return box.owner
+
+
+def _tag(page: Page) -> str:
+    marks = [f"{row.seq}.{row.attempts}.{row.status}" for row in page.rows]
+    text = ",".join([ids.written(page.newest), *marks])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

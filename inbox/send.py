@@ -1,0 +1,186 @@
+"""Sending: one message, or many that are all sent or none."""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from inbox import names
+from inbox.errors import (
+    AgentRetired,
+    DeliversToNobody,
+    InvalidRequest,
+    KeyReused,
+    NameDiffersInCase,
+    Problem,
+    ReplyAcrossTasks,
+    ReplyNotFound,
+    ReservedName,
+    SenderRequired,
+    StoreBusy,
+    TaskClosed,
+    TaskRequired,
+)
+from inbox.message import Message, Recipient, message
+from inbox.names import Actor
+from models import clock, facts, outbox
+from models.outbox import Draft, Reason
+from models.rows import Row
+
+TRIES = 3  # how often a send looks again when what stood in the way is gone by the time it looks
+
+
+class Sent(NamedTuple):
+    """The answer to a send: the message, with its recipient, and whether it is a repeat."""
+
+    message: Message
+    replayed: bool = False
+
+
+class Letter(msgspec.Struct, kw_only=True):
+    """What a sender hands over: names as spelt, durations in seconds."""
+
+    to: str
+    type: str
+    content: bytes | None = None
+    task_id: str | None = None
+    reply_to: int | None = None
+    expires_in: float | None = None
+    deliver_in: float | None = None
+    idempotency_key: str | None = None
+
+
+def send(actor: Actor, letter: Letter) -> Sent:
+    """Put a message into an inbox, once a sender and idempotency key.
+
+    Returns it as it lies there. Raises the errors of this module's imports:
+    a task that is closed, a recipient who has retired, a key used before for
+    something else, and so on.
+    """
+    draft = _draft(actor, letter)
+    unknown = False
+    for _ in range(TRIES):
+        row = outbox.send(draft, unknown)
+        if row is not None:
+            return Sent(_sent(row, draft, known=not unknown))
+        reason = outbox.explain(draft)
+        if reason.earlier is not None:
+            return _replay(reason.earlier, reason, draft)
+        _refuse(draft, letter, reason)
+        unknown = reason.recipient is None
+    raise StoreBusy("What stood in the way of the message kept changing.")
+
+
+def send_many(actor: Actor, letters: Sequence[Letter]) -> list[Sent]:
+    """Send all, in order, or raise the first error, pointing at its message, and send none."""
+    sent = []
+    for index, letter in enumerate(letters):
+        try:
+            sent.append(send(actor, letter))
+        except Problem as problem:
+            if not problem.errors:
+                problem.errors = [{"pointer": f"/messages/{index}", "detail": problem.detail}]
+            raise
+    return sent
+
+
+def _draft(actor: Actor, letter: Letter) -> Draft:
+    if actor.name is None:
+        raise SenderRequired("A message needs a sender.")
+    sender, to = names.unreserved(actor.name), letter.to
+    if names.key(to) == names.POSTMASTER:
+        raise DeliversToNobody("postmaster is the service itself and reads no mail.")
+    if letter.type in names.FACT_TYPES:
+        raise ReservedName(f"{letter.type!r} is a type of the service's own records.")
+    if letter.type not in names.MESSAGE_TYPES:
+        raise _no_type(letter.type)
+    now = clock.now()
+    return Draft(
+        realm=actor.realm,
+        sender=sender,
+        sender_key=names.key(sender),
+        sender_spelt=names.spelt(sender),
+        to=to,
+        to_key=names.key(to),
+        to_spelt=names.spelt(to),
+        type=letter.type,
+        content=letter.content,
+        task_id=letter.task_id,
+        new_task=_new_task(letter),
+        reply_to=letter.reply_to,
+        visible_at=_later(now, letter.deliver_in) or 0,
+        expires_at=_later(now, letter.expires_in),
+        dedup_key=letter.idempotency_key,
+        dedup_hash=_hash(letter) if letter.idempotency_key is not None else None,
+    )
+
+
+def _no_type(text: str) -> InvalidRequest:
+    close = difflib.get_close_matches(text, names.MESSAGE_TYPES, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    known = ", ".join(names.MESSAGE_TYPES)
+    detail = f"is {text[:80]!r}, which is not one of {known}{meant}"
+    return InvalidRequest(f"/type {detail}", errors=[{"pointer": "/type", "detail": detail}])
+
+
+def _new_task(letter: Letter) -> str | None:
+    if letter.task_id is not None or letter.reply_to is not None:
+        return None
+    if letter.type not in names.OPENING_TYPES:
+        raise TaskRequired(f"A message of type {letter.type} belongs to a task.")
+    return names.new_task()
+
+
+def _later(now: int, seconds: float | None) -> int | None:
+    return now + round(seconds * 1000) if seconds else None
+
+
+def _hash(letter: Letter) -> bytes:
+    """What a repeat must share with the first: the recipient and all of the message."""
+    said = (letter.to, letter.type, letter.content, letter.task_id, letter.reply_to)
+    text = msgspec.msgpack.encode((*said, letter.expires_in, letter.deliver_in))
+    return hashlib.sha256(text).digest()[:8]
+
+
+def _replay(earlier: Row, reason: Reason, draft: Draft) -> Sent:
+    if reason.earlier_hash != draft.dedup_hash:
+        raise KeyReused(
+            f"The key {draft.dedup_key!r} was used for the message {message(earlier).id},"
+            " to another recipient or with other contents."
+        )
+    return Sent(_sent(earlier, draft, known=reason.recipient is not None), replayed=True)
+
+
+def _sent(row: Row, draft: Draft, known: bool) -> Message:
+    sent = message(row)
+    sent.recipient = Recipient(known=True) if known else _stranger(draft)
+    return sent
+
+
+def _refuse(draft: Draft, letter: Letter, reason: Reason) -> None:
+    """Raise what stood in the way of the draft, if it still stands there."""
+    for name, spelt, known in (
+        (draft.to, draft.to_spelt, reason.recipient_spelt),
+        (draft.sender, draft.sender_spelt, reason.sender_spelt),
+    ):
+        if known is not None and known != spelt:
+            raise NameDiffersInCase(f"{name} is not known, {json.loads(known)} is.")
+    if reason.recipient_retired_at is not None:
+        raise AgentRetired(f"{reason.recipient} has retired.")
+    if letter.reply_to is not None:
+        if reason.replied_seq is None:
+            raise ReplyNotFound("`reply_to` is no message that was sent by you or to you.")
+        if letter.task_id is not None and letter.task_id != reason.replied_task:
+            raise ReplyAcrossTasks(f"`reply_to` belongs to the task {reason.replied_task}.")
+    if reason.closed_seq is not None:
+        raise TaskClosed(f"The task {letter.task_id or reason.replied_task} has been closed.")
+
+
+def _stranger(draft: Draft) -> Recipient:
+    """What to say of a recipient that has never been seen: the nearest known name, if near."""
+    known = [json.loads(spelt) for spelt in facts.near(draft.realm, draft.to_key)]
+    close = difflib.get_close_matches(draft.to, known, n=1, cutoff=0.75)
+    return Recipient(known=False, did_you_mean=close[0] if close else None)

@@ -1,0 +1,151 @@
+"""The database of this process: opened once, a connection a thread, units of work.
+
+A unit of work is one transaction. The statements of the daily verbs are
+written once, with named parameters (``:name``), and run on either database;
+rarer queries are built with peewee from ``models.table``.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import peewee
+import psycopg2
+
+from models import migrations
+from models.errors import StoreError, Unavailable, Unusable
+from models.postgres import PostgreSQL
+from models.sqlite import SQLite
+from models.statement import Statement
+from models.table import Message
+
+Opened = SQLite | PostgreSQL
+
+KINDS: Mapping[str, type[SQLite] | type[PostgreSQL]] = {
+    "sqlite": SQLite,
+    "postgresql": PostgreSQL,
+    "postgres": PostgreSQL,
+}
+
+database: Opened | None = None
+watchers: list[Callable[[Any, dict[str, Any]], None]] = []  # told every statement before it runs
+
+
+def open(url: str, timeout: float = 5.0) -> None:
+    """Open the database at ``url`` and bring its schema up to date.
+
+    ``timeout`` is how long one statement may take, in seconds. Raises
+    ``Unusable``, with one readable line, when it cannot be opened or was
+    migrated by a newer version.
+    """
+    global database
+    opened = _of(url, timeout)
+    try:
+        with opened.migration_lock():
+            opened.prepare()
+            migrations.migrate(opened)
+    except peewee.PeeweeException as error:
+        raise Unusable(f"cannot use the database: {str(error).strip()}") from error
+    Message.bind(opened)
+    database = opened
+
+
+def _of(url: str, timeout: float) -> Opened:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise Unusable(f"not a database URL: {error}") from error
+    if parts.scheme not in KINDS:
+        raise Unusable("a database URL begins with sqlite:/// or postgresql://")
+    return KINDS[parts.scheme](parts, timeout)
+
+
+def close() -> None:
+    """Close this thread's connection and forget the database."""
+    global database
+    if database is not None:
+        drop()
+        database = None
+
+
+def current() -> Opened:
+    """The open database; raises ``Unavailable`` before ``open``."""
+    if database is None:
+        raise Unavailable("no database is open")
+    return database
+
+
+def begin(writes: bool) -> None:
+    """Begin a unit of work on this thread's connection, opening it if need be."""
+    opened = current()
+    with translated():
+        opened.resync()
+        opened.start(writes)
+
+
+def commit() -> None:
+    """Commit; returns once it is durable. After an error nothing is known to be written."""
+    try:
+        with translated():
+            current().commit()
+    except Exception:
+        drop()
+        raise
+
+
+def abandon() -> None:
+    """Roll the unit of work back; a connection that cannot is given up."""
+    try:
+        current().rollback()
+    except peewee.PeeweeException:
+        drop()
+
+
+def drop() -> None:
+    """Give up this thread's connection; the next unit of work opens another."""
+    opened = current()
+    if not opened.is_closed():
+        # A broken connection may fail to close; it is forgotten all the same.
+        with contextlib.suppress(sqlite3.Error, psycopg2.Error):
+            opened.connection().close()
+    opened.dispose()
+
+
+def run(statement: Statement, **values: Any) -> Any:
+    """Run a statement on this thread's connection; returns the driver's cursor."""
+    for watcher in watchers:
+        watcher(statement, dict(values))
+    with translated():
+        return current().perform(statement, values)
+
+
+def query(built: Any) -> Any:
+    """Run a query built with peewee; returns the driver's cursor."""
+    for watcher in watchers:
+        watcher(built, {})
+    with translated():
+        return current().execute(built)
+
+
+@contextlib.contextmanager
+def translated() -> Any:
+    """Turn a driver's error into the store's; a connection that broke is given up."""
+    try:
+        yield
+    except peewee.PeeweeException as error:
+        found: StoreError | None = current().translate(error)
+        if isinstance(found, Unavailable):
+            drop()
+        if found is None:
+            raise
+        raise found from error
+
+
+PING = Statement("SELECT 1")
+
+
+def ping() -> None:
+    """Ask the database for nothing, to see that it answers."""
+    run(PING).fetchone()

@@ -1,0 +1,176 @@
+"""Facts: rows that state something about an address instead of saying something to someone."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from models import clock, database
+from models.statement import Statement
+from models.table import Message
+
+INSERT = """
+    INSERT INTO messages (realm, inbox, task_id, type, sender, content, opens, state_key, status,
+        visible_at, attempts, created_at)
+    VALUES (:realm, :inbox, :task_id, :type, :sender, :content, FALSE, :state_key, 'fact',
+        0, 0, :now)
+"""
+STATE = Statement(
+    INSERT
+    + """
+    ON CONFLICT (realm, type, inbox, state_key) WHERE state_key IS NOT NULL DO UPDATE
+    SET sender = excluded.sender, content = excluded.content, task_id = excluded.task_id,
+        created_at = excluded.created_at, settled_at = NULL
+    RETURNING seq
+    """
+)
+STATE_ONCE = Statement(
+    INSERT
+    + """
+    ON CONFLICT (realm, type, inbox, state_key) WHERE state_key IS NOT NULL DO NOTHING
+    RETURNING seq
+    """
+)
+STATE_NAME = Statement(
+    INSERT
+    + """
+    ON CONFLICT (realm, state_key) WHERE type = 'name' DO NOTHING
+    RETURNING seq
+    """
+)
+NAMES = Statement(
+    """
+    SELECT n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at
+    FROM messages n WHERE n.realm = :realm AND n.type = 'name' AND n.state_key IN :keys
+    """
+)
+NEAR = Statement(
+    """
+    SELECT content FROM (
+        SELECT n.content FROM messages n WHERE n.realm = :realm AND n.type = 'name'
+        AND n.state_key >= :key AND n.settled_at IS NULL ORDER BY n.state_key LIMIT :near
+    ) above
+    UNION ALL
+    SELECT content FROM (
+        SELECT n.content FROM messages n WHERE n.realm = :realm AND n.type = 'name'
+        AND n.state_key < :key AND n.settled_at IS NULL ORDER BY n.state_key DESC LIMIT :near
+    ) below
+    """
+)
+
+
+class Fact(NamedTuple):
+    """One fact; times in ms since the epoch, ``settled_at`` when it was withdrawn."""
+
+    seq: int
+    inbox: str
+    state_key: str
+    sender: str
+    content: str | None
+    created_at: int
+    settled_at: int | None
+
+
+def state(
+    realm: str,
+    type: str,
+    inbox: str,
+    sender: str,
+    content: str | None = None,
+    key: str = "",
+    task_id: str | None = None,
+    once: bool = False,
+    at: int | None = None,
+) -> bool:
+    """State a fact, replacing an earlier one; with ``once`` keep the earlier one.
+
+    ``at`` is when it was stated, in ms; by default now.
+
+    True when it was written. A name is always stated once: it has one owner.
+    """
+    statement = STATE_NAME if type == "name" else STATE_ONCE if once else STATE
+    found = database.run(
+        statement,
+        realm=realm,
+        type=type,
+        inbox=inbox,
+        sender=sender,
+        content=content,
+        state_key=key,
+        task_id=task_id,
+        now=clock.now() if at is None else at,
+    )
+    return found.fetchone() is not None
+
+
+def _select(realm: str, type: str):  # type: ignore[no-untyped-def]
+    row = Message
+    chosen = (
+        row.seq,
+        row.inbox,
+        row.state_key,
+        row.sender,
+        row.content,
+        row.created_at,
+        row.settled_at,
+    )
+    return row.select(*chosen).where(
+        row.realm == realm, row.type == type, row.state_key.is_null(False)
+    )
+
+
+def get(realm: str, type: str, inbox: str, key: str = "", lock: bool = False) -> Fact | None:
+    """The fact, or None; with ``lock`` nobody else changes it before this unit of work ends."""
+    query = _select(realm, type).where(Message.inbox == inbox, Message.state_key == key)
+    if lock and database.current().dialect == "postgresql":
+        query = query.for_update()
+    found = database.query(query).fetchone()
+    return Fact._make(found) if found else None
+
+
+def names(realm: str, keys: Sequence[str]) -> dict[str, Fact]:
+    """The names on record for these keys (names in lower case), by key."""
+    if not keys:
+        return {}
+    found = database.run(NAMES, realm=realm, keys=tuple(keys)).fetchall()
+    return {fact.state_key: fact for fact in map(Fact._make, found)}
+
+
+def near(realm: str, key: str, reach: int = 100) -> list[str]:
+    """The spellings (JSON strings) of up to ``reach`` names on either side of ``key``."""
+    found = database.run(NEAR, realm=realm, key=key, near=reach)
+    return [content for (content,) in found.fetchall()]
+
+
+def listed(realm: str, type: str, after: str, limit: int) -> list[Fact]:
+    """Facts of a type by address, from the first address above ``after``."""
+    query = (
+        _select(realm, type)
+        .where(Message.inbox > after)
+        .order_by(Message.inbox, Message.state_key)
+        .limit(limit)
+    )
+    return [Fact._make(values) for values in database.query(query).fetchall()]
+
+
+def of(realm: str, type: str, inboxes: Sequence[str]) -> dict[str, Fact]:
+    """The facts of a type with an empty key about these addresses, by address."""
+    if not inboxes:
+        return {}
+    query = _select(realm, type).where(Message.inbox.in_(list(inboxes)), Message.state_key == "")
+    return {fact.inbox: fact for fact in map(Fact._make, database.query(query).fetchall())}
+
+
+def amend(seq: int, content: str) -> None:
+    """Give a fact new details; when it was first stated stays."""
+    database.query(Message.update(content=content).where(Message.seq == seq))
+
+
+def withdraw(seqs: Sequence[int], at: int | None) -> None:
+    """Mark facts as withdrawn at a time in ms, or as standing again (None)."""
+    if seqs:
+        database.query(Message.update(settled_at=at).where(Message.seq.in_(list(seqs))))
+
+
+def remove(seqs: Sequence[int]) -> None:
+    """Delete facts."""
+    if seqs:
+        database.query(Message.delete().where(Message.seq.in_(list(seqs))))

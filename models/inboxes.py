@@ -1,0 +1,198 @@
+"""Reading and settling what lies in an inbox: page, count, one message, ack."""
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from models import clock, database
+from models.rows import (
+    COLUMNS,
+    DUE,
+    HIDDEN,
+    MESSAGE,
+    READY,
+    RETURNED,
+    UNEXPIRED,
+    WIDTH,
+    Row,
+    page_of,
+    row,
+)
+from models.statement import Statement
+
+PAGE_BYTES = 4 << 20
+
+BOX = "m.realm = :realm AND m.inbox = :inbox"
+NAMED = "FROM messages n WHERE n.realm = :realm AND n.type = 'name' AND n.state_key = :key"
+NEWEST = f"""
+    (SELECT m.seq FROM messages m WHERE {BOX} AND {READY} ORDER BY m.seq DESC LIMIT 1),
+    (SELECT MAX(m.seq) FROM messages m WHERE {BOX} AND {DUE})
+"""
+# Of every status but the first, what a page shows; "unread" is the two heads of its indexes.
+SHOWN = {
+    "unread": (READY, DUE),
+    "acked": (f"{MESSAGE} AND m.status = 'acked'",),
+    "dead": (f"{MESSAGE} AND m.status = 'dead'",),
+    "all": (f"{MESSAGE} AND NOT {HIDDEN}",),
+}
+
+COUNT = Statement(
+    f"""
+    SELECT (SELECT n.inbox {NAMED}), (SELECT n.content {NAMED}),
+        (SELECT COUNT(*) FROM messages m
+            WHERE {BOX} AND m.status = 'unread' AND m.visible_at = 0)
+        - (SELECT COUNT(*) FROM messages m
+            WHERE {BOX} AND m.status = 'unread' AND m.visible_at = 0 AND m.expires_at <= :now)
+        + (SELECT COUNT(*) FROM messages m WHERE {BOX} AND {DUE}),
+        (SELECT COUNT(*) FROM messages m
+            WHERE {BOX} AND m.status = 'unread' AND m.visible_at > :now AND {UNEXPIRED})
+    """
+)
+READ = Statement(
+    f"SELECT {COLUMNS} FROM messages m WHERE m.seq = :seq AND m.realm = :realm AND {MESSAGE}"
+)
+ACKABLE = f"m.realm = :realm AND {MESSAGE} AND m.status = 'unread' AND {UNEXPIRED}"
+ACK = Statement(
+    f"""
+    UPDATE messages AS m SET status = 'acked', settled_at = :now
+    WHERE m.seq = :seq AND {ACKABLE} AND (:anyone OR m.inbox = :name OR m.inbox = (
+        SELECT n.inbox {NAMED} AND n.content = :spelt
+    ))
+    RETURNING {RETURNED}
+    """
+)
+ACK_MANY = Statement(
+    f"""
+    UPDATE messages AS m SET status = 'acked', settled_at = :now
+    WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE}
+    RETURNING seq
+    """
+)
+READ_MANY = Statement(
+    f"SELECT {COLUMNS} FROM messages m WHERE m.seq IN :seqs AND {BOX} AND {MESSAGE}"
+)
+
+
+class Box(NamedTuple):
+    """Whose the name asked for is, as the names on record have it."""
+
+    owner: str | None
+    spelt: str | None
+
+
+class Page(NamedTuple):
+    """Some messages of an inbox, oldest first; whether more follow; its newest unread seq."""
+
+    rows: list[Row]
+    more: bool
+    newest: int
+
+
+class Filter(NamedTuple):
+    """Which messages of an inbox are asked for."""
+
+    status: str = "unread"
+    task_ids: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    sender: str | None = None
+    after: int | None = None
+
+
+@functools.lru_cache(256)
+def _page(status: str, tasks: int, types: bool, sender: bool, after: bool) -> Statement:
+    """The statement for a filter of this shape."""
+    narrowed = [
+        *(["m.type IN :types"] if types else []),
+        *(["m.sender = :sender"] if sender else []),
+        *(["m.seq > :after"] if after else []),
+    ]
+    by_task = [f"m.task_id = :task_{index}" for index in range(tasks)] or ["TRUE"]
+    arms = [
+        "SELECT * FROM (SELECT m.seq, {size} FROM messages m WHERE "
+        + " AND ".join([BOX, shown, *([] if task == "TRUE" else [task]), *narrowed])
+        + " ORDER BY m.seq LIMIT :fetch) a"
+        for shown in SHOWN[status]
+        for task in by_task
+    ]
+    candidates = " UNION ALL ".join(arms) + " ORDER BY seq LIMIT :fetch"
+    return page_of(
+        candidates, extra=f"(SELECT n.inbox {NAMED}), (SELECT n.content {NAMED}), {NEWEST}"
+    )
+
+
+def page(
+    realm: str, inbox: str, key: str, wanted: Filter, limit: int, size: int = PAGE_BYTES
+) -> tuple[Box, Page]:
+    """At most ``limit`` messages and ``size`` bytes of content of an inbox, at least one message.
+
+    ``key`` is the inbox's name in lower case; who owns that name comes back
+    beside the page, so that the rules need no look-up of their own.
+    """
+    shape = (
+        wanted.status,
+        len(wanted.task_ids),
+        bool(wanted.types),
+        wanted.sender is not None,
+        wanted.after is not None,
+    )
+    tasks = {f"task_{index}": task for index, task in enumerate(wanted.task_ids)}
+    found = database.run(
+        _page(*shape),
+        realm=realm,
+        inbox=inbox,
+        key=key,
+        now=clock.now(),
+        fetch=limit + 1,
+        bytes=size,
+        types=wanted.types or ("",),
+        sender=wanted.sender,
+        after=wanted.after,
+        **tasks,
+    ).fetchall()
+    owner, spelt, ready, due, candidates = found[0][:-WIDTH]
+    rows = [row(values[-WIDTH:]) for values in found[:limit] if values[-WIDTH] is not None]
+    newest = max(ready or 0, due or 0)
+    return Box(owner, spelt), Page(rows, (candidates or 0) > len(rows), newest)
+
+
+def count(realm: str, inbox: str, key: str) -> tuple[Box, int, int]:
+    """Whose the box is, how many messages are unread, and how many are not yet due."""
+    found = database.run(COUNT, realm=realm, inbox=inbox, key=key, now=clock.now()).fetchone()
+    return Box(found[0], found[1]), int(found[2]), int(found[3])
+
+
+def read(realm: str, seq: int) -> Row | None:
+    """One message, whoever's it is."""
+    found = database.run(READ, realm=realm, seq=seq).fetchone()
+    return row(found) if found else None
+
+
+def ack(realm: str, seq: int, name: str | None, key: str, spelt: str) -> Row | None:
+    """Settle an unread message of the agent ``name`` (None: anybody's); None if there is none."""
+    found = database.run(
+        ACK,
+        realm=realm,
+        seq=seq,
+        name=name or "",
+        key=key,
+        spelt=spelt,
+        anyone=name is None,
+        now=clock.now(),
+    ).fetchone()
+    return row(found) if found else None
+
+
+def ack_many(realm: str, inbox: str, seqs: Sequence[int]) -> set[int]:
+    """Settle those of ``seqs`` that are unread in ``inbox``; which they were."""
+    if not seqs:
+        return set()
+    found = database.run(ACK_MANY, realm=realm, inbox=inbox, seqs=tuple(seqs), now=clock.now())
+    return {seq for (seq,) in found.fetchall()}
+
+
+def read_many(realm: str, inbox: str, seqs: Sequence[int]) -> dict[int, Row]:
+    """Those of ``seqs`` that lie in ``inbox``, by seq."""
+    if not seqs:
+        return {}
+    found = database.run(READ_MANY, realm=realm, inbox=inbox, seqs=tuple(seqs))
+    return {values[0]: row(values) for values in found.fetchall()}

@@ -1,0 +1,115 @@
+"""Sending: one statement checks and inserts, another says why it did not."""
+
+from typing import Any, NamedTuple
+
+from models import clock, database
+from models.rows import COLUMNS, MESSAGE, RETURNED, WIDTH, Row, row, stored
+from models.statement import Statement
+
+# Who the names belong to, and the message replied to if the sender has a part in it.
+LOOKED_UP = """
+    (SELECT 1 AS one) o
+    LEFT JOIN messages r ON r.realm = :realm AND r.type = 'name' AND r.state_key = :to_key
+    LEFT JOIN messages s ON s.realm = :realm AND s.type = 'name' AND s.state_key = :sender_key
+    LEFT JOIN messages p ON p.seq = :reply_to AND p.realm = :realm AND p.state_key IS NULL
+        AND (p.sender = COALESCE(s.inbox, :sender) OR p.inbox = COALESCE(s.inbox, :sender))
+"""
+CLOSED = """
+    SELECT c.seq FROM messages c
+    WHERE c.realm = :realm AND c.type = 'closed' AND c.inbox = '' AND c.state_key = {task}
+"""
+
+SEND = Statement(
+    f"""
+    INSERT INTO messages (realm, inbox, task_id, type, sender, content, reply_to, opens, status,
+        visible_at, attempts, dedup_key, dedup_hash, created_at, expires_at)
+    SELECT :realm, k.inbox, k.task_id, :type, k.sender, :content, k.reply_to,
+        NOT EXISTS (
+            SELECT 1 FROM messages t WHERE t.realm = :realm AND t.task_id = k.task_id
+            AND t.state_key IS NULL AND t.copy_of IS NULL
+        ),
+        'unread', :visible_at, 0, :dedup_key, :dedup_hash, :now, :expires_at
+    FROM (
+        SELECT COALESCE(r.inbox, :to) AS inbox, COALESCE(s.inbox, :sender) AS sender,
+            COALESCE(p.copy_of, p.seq) AS reply_to,
+            COALESCE(:task_id, p.task_id, :new_task) AS task_id
+        FROM {LOOKED_UP}
+        WHERE (r.seq IS NOT NULL OR :unknown)
+          AND (r.seq IS NULL OR (r.content = :to_spelt AND r.settled_at IS NULL))
+          AND (s.seq IS NULL OR s.content = :sender_spelt)
+          AND (:reply_to IS NULL
+               OR (p.seq IS NOT NULL AND (:task_id IS NULL OR p.task_id = :task_id)))
+    ) k
+    WHERE NOT EXISTS ({CLOSED.format(task="k.task_id")}) AND k.task_id IS NOT NULL
+    ON CONFLICT (realm, sender, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    RETURNING {RETURNED}
+    """
+)
+
+EXPLAIN = Statement(
+    f"""
+    SELECT r.inbox, r.content, r.settled_at, s.inbox, s.content, p.seq, p.task_id,
+        ({CLOSED.format(task="COALESCE(:task_id, p.task_id)")}), m.dedup_hash, {COLUMNS}
+    FROM {LOOKED_UP}
+    LEFT JOIN messages m ON m.realm = :realm AND m.sender = COALESCE(s.inbox, :sender)
+        AND m.dedup_key = :dedup_key AND {MESSAGE}
+    """
+)
+
+
+class Draft(NamedTuple):
+    """A message to be sent; names as the caller spelt them, times in ms since the epoch."""
+
+    realm: str
+    sender: str
+    sender_key: str
+    sender_spelt: str
+    to: str
+    to_key: str
+    to_spelt: str
+    type: str
+    content: bytes | None
+    task_id: str | None
+    new_task: str | None
+    reply_to: int | None
+    visible_at: int
+    expires_at: int | None
+    dedup_key: str | None
+    dedup_hash: bytes | None
+
+
+class Reason(NamedTuple):
+    """What stood in the way of a draft: the facts, for the rules to judge."""
+
+    recipient: str | None
+    recipient_spelt: str | None
+    recipient_retired_at: int | None
+    sender: str | None
+    sender_spelt: str | None
+    replied_seq: int | None
+    replied_task: str | None
+    closed_seq: int | None
+    earlier_hash: bytes | None
+    earlier: Row | None
+
+
+def send(draft: Draft, unknown: bool) -> Row | None:
+    """Insert the draft; None when something stood in the way (see ``explain``).
+
+    A recipient with no name on record stands in the way unless ``unknown``.
+    """
+    values: dict[str, Any] = draft._asdict()
+    values["content"] = stored(draft.content)
+    found = database.run(SEND, now=clock.now(), unknown=unknown, **values).fetchone()
+    return row(found) if found else None
+
+
+def explain(draft: Draft) -> Reason:
+    """Read what ``send`` has checked, without changing anything."""
+    wanted = ("realm", "sender", "sender_key", "to_key", "task_id", "reply_to", "dedup_key")
+    values = {name: getattr(draft, name) for name in wanted}
+    found = database.run(EXPLAIN, **values).fetchone()
+    facts, message = found[:-WIDTH], found[-WIDTH:]
+    earlier_hash = bytes(facts[8]) if facts[8] is not None else None
+    earlier = row(message) if earlier_hash is not None else None
+    return Reason._make((*facts[:8], earlier_hash, earlier))

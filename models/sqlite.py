@@ -1,0 +1,84 @@
+"""SQLite: how its file is made and its connections are set up."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import SplitResult, unquote
+
+import peewee
+
+from models.errors import Contended, StoreError, Unavailable, Unusable
+from models.statement import Statement
+
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM)
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class SQLite(peewee.SqliteDatabase):
+    """A database file, owner-only from its first byte; one connection a thread."""
+
+    dialect = "sqlite"
+
+    def __init__(self, url: SplitResult, timeout: float) -> None:
+        path = unquote(url.path)[1:]  # sqlite:///relative.db, sqlite:////absolute.db
+        if not path:
+            raise Unusable("a SQLite URL needs a file: sqlite:///taskpost.db")
+        self.path = os.path.abspath(path)
+        super().__init__(
+            self.path,
+            timeout=timeout,
+            pragmas={
+                "synchronous": "FULL",
+                "journal_size_limit": 64 << 20,
+                "cache_size": -16 << 10,
+                "temp_store": "MEMORY",
+            },
+        )
+
+    def prepare(self) -> None:
+        """Make the file, and set what must be set before WAL and the first table."""
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self.connect(reuse_if_open=True)
+            if not self.execute_sql("SELECT 1 FROM sqlite_master").fetchone():
+                self.pragma("auto_vacuum", "INCREMENTAL")
+            self.pragma("journal_mode", "WAL")
+        except (OSError, peewee.PeeweeException) as error:
+            raise Unusable(f"cannot use the SQLite file {self.path}: {error}") from error
+
+    @contextlib.contextmanager
+    def migration_lock(self) -> Iterator[None]:
+        """Hold a lock beside the file, so that of several first starts one migrates."""
+        try:
+            lock = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unusable(f"cannot use the SQLite file {self.path}: {error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def start(self, writes: bool) -> None:
+        """Begin a transaction; one that may write is IMMEDIATE, or it could not wait its turn."""
+        self.begin("IMMEDIATE" if writes else "DEFERRED")
+
+    def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
+        """Run a statement; the driver keeps it prepared."""
+        return self.execute_sql(statement.for_sqlite(values), values)
+
+    def translate(self, error: peewee.PeeweeException) -> StoreError | None:
+        """The store's error for a driver's, or None for a mistake of ours."""
+        cause = error.args[0] if error.args else None
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        if code in BUSY:
+            return Contended(str(error))
+        if code in FULL or code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            return Unavailable(str(error))
+        return None
+
+    def resync(self) -> None:
+        """Nothing to do: one machine, one clock."""

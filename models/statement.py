@@ -1,0 +1,55 @@
+"""A statement of SQL, written once for both databases."""
+
+import itertools
+import re
+from typing import Any
+
+PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
+LIST = re.compile(r"IN :([a-z_]+)")
+
+# The types of parameters, by name, where they are not text; PostgreSQL prepares with them.
+BIGINTS = "seq now after before fence fetch near bytes visible_at expires_at deadline reply_to"
+TYPES = {
+    **dict.fromkeys(BIGINTS.split(), "bigint"),
+    "unknown": "boolean",
+    "anyone": "boolean",
+    "dedup_hash": "bytea",
+    "seqs": "bigint[]",
+    "types": "text[]",
+    "keys": "text[]",
+    "task_ids": "text[]",
+}
+
+_numbers = itertools.count(1)
+
+
+class Statement:
+    """SQL with named parameters (``:name``); a tuple is given where it says ``IN :name``.
+
+    ``postgresql`` is given where that database needs other words. There the
+    statement is prepared once a connection, which saves planning it each time.
+    """
+
+    def __init__(self, sql: str, postgresql: str | None = None) -> None:
+        self.sqlite = " ".join(sql.split())
+        self.lists = LIST.findall(self.sqlite)
+        self.name = f"taskpost_{next(_numbers)}"
+        text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
+        names = list(dict.fromkeys(PARAMETER.findall(text)))
+        places = {name: f"${place}" for place, name in enumerate(names, 1)}
+        types = ", ".join(TYPES.get(name, "text") for name in names)
+        body = PARAMETER.sub(lambda found: places[found[1]], text)
+        given = ", ".join(f"%({name})s" for name in names)
+        self.prepare = f"PREPARE {self.name}{f' ({types})' if names else ''} AS {body}"
+        self.execute = f"EXECUTE {self.name}{f' ({given})' if names else ''}"
+
+    def for_sqlite(self, values: dict[str, Any]) -> str:
+        """The text for SQLite; each list in ``values`` is taken apart."""
+        if not self.lists:
+            return self.sqlite
+        sql = self.sqlite
+        for name in self.lists:
+            items = {f"{name}_{place}": item for place, item in enumerate(values.pop(name))}
+            sql = sql.replace(f"IN :{name}", f"IN ({', '.join(':' + key for key in items)})")
+            values.update(items)
+        return sql

@@ -1,0 +1,116 @@
+"""Actors: agents that use the service as agents do, over HTTP."""
+
+import json
+from typing import Any
+
+from werkzeug.test import Client, TestResponse
+
+from tests import contract
+
+
+class Http:
+    """A client of the service that holds every answer against the contract."""
+
+    def __init__(self, service: Any) -> None:
+        self.client = Client(service)
+
+    def request(self, method: str, path: str, **options: Any) -> TestResponse:
+        """One request; ``headers=``, ``query_string=`` and so on as Werkzeug has them."""
+        response = self.client.open(path, method=method, **options)
+        contract.check(method, path, response)
+        return response
+
+    def get(self, path: str, **options: Any) -> TestResponse:
+        """A GET."""
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> TestResponse:
+        """A POST of a JSON body, or of bytes as they are."""
+        raw = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        return self.request("POST", path, data=raw, **options)
+
+
+def ok(response: TestResponse, status: int | tuple[int, ...] = (200, 201)) -> Any:
+    """The answer's JSON; fails with the body when the status is another."""
+    expected = status if isinstance(status, tuple) else (status,)
+    assert response.status_code in expected, f"{response.status}: {response.text}"
+    return response.json if response.data else None
+
+
+def refused(response: TestResponse, status: int, code: str) -> Any:
+    """The problem document of a request that is refused so."""
+    problem = ok(response, status)
+    assert problem["code"] == code, problem
+    return problem
+
+
+class Agent:
+    """One agent, which names itself in everything it does."""
+
+    def __init__(self, http: Http, name: str) -> None:
+        self.http, self.name = http, name
+
+    def register(self, **fields: Any) -> Any:
+        """Register, or change what is given."""
+        return ok(self.http.post("/agents", {"id": self.name, **fields}))
+
+    def retire(self) -> Any:
+        """Retire."""
+        return ok(self.http.post(f"/agents/{self.name}/retire"))
+
+    def try_send(
+        self, to: "str | Agent", type: str = "request", headers: Any = None, **fields: Any
+    ) -> TestResponse:
+        """Send, and see what comes of it."""
+        recipient = to.name if isinstance(to, Agent) else to
+        body = {"from": self.name, "type": type, **fields}
+        return self.http.post(f"/agents/{recipient}/inbox", body, headers=headers)
+
+    def send(self, to: "str | Agent", type: str = "request", **fields: Any) -> Any:
+        """Send a message; the message."""
+        return ok(self.try_send(to, type, **fields))
+
+    def try_poll(self, headers: Any = None, **query: Any) -> TestResponse:
+        """Look into the inbox, and see what comes of it."""
+        path = f"/agents/{self.name}/inbox"
+        return self.http.get(path, query_string=query, headers=headers)
+
+    def poll(self, **query: Any) -> list[Any]:
+        """The messages of a look into the inbox."""
+        return ok(self.try_poll(**query))["messages"]
+
+    def count(self) -> int:
+        """How many messages are unread."""
+        return ok(self.http.get(f"/agents/{self.name}/inbox/count"))["unread"]
+
+    def try_ack(self, message: Any) -> TestResponse:
+        """Acknowledge a message (or an id), and see what comes of it."""
+        id = message if isinstance(message, str) else message["id"]
+        return self.http.post(f"/inbox/messages/{id}/ack", {"from": self.name})
+
+    def ack(self, message: Any) -> Any:
+        """Acknowledge a message; the message."""
+        return ok(self.try_ack(message))
+
+    def ack_many(self, *messages: Any) -> list[Any]:
+        """Acknowledge several; the results."""
+        ids = [each if isinstance(each, str) else each["id"] for each in messages]
+        return ok(self.http.post(f"/agents/{self.name}/inbox/ack", {"ids": ids}))["results"]
+
+    def receipt(self, message: Any) -> Any:
+        """What became of a message."""
+        path = f"/inbox/messages/{message['id']}"
+        return ok(self.http.get(path, query_string={"as": self.name}))
+
+    def try_task(self, task_id: str) -> TestResponse:
+        """Read a task's summary, and see what comes of it."""
+        return self.http.get(f"/tasks/{task_id}", query_string={"as": self.name})
+
+    def task(self, task_id: str) -> Any:
+        """A task's summary."""
+        return ok(self.try_task(task_id))
+
+    def history(self, task_id: str, **query: Any) -> list[Any]:
+        """A page of a task's messages."""
+        asked = {"as": self.name, **query}
+        return ok(self.http.get(f"/tasks/{task_id}/messages", query_string=asked))["messages"]
