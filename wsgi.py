@@ -7,12 +7,15 @@ not survive a fork.
 """
 
 import os
+import signal
+import socket
 import sys
+from typing import Any
 
 from gunicorn.arbiter import Arbiter
 
 import app
-from inbox import settings, turn
+from inbox import bell, settings, turn
 
 try:
     read = settings.read(os.environ)
@@ -30,7 +33,24 @@ forwarded_allow_ips = ""  # no proxy is believed unless one is configured
 accesslog = None  # the service writes its own line a request
 proc_name = "taskpost"
 
-_house: list[app.Housekeeping] = []
+_beside: list[Any] = []
+
+
+def on_starting(arbiter: Arbiter) -> None:
+    """Gunicorn's hook: end at once, with one line, when it could not listen."""
+    if arbiter.address != [(read.host, read.port)]:
+        sys.exit("taskpost: set TASKPOST_HOST and TASKPOST_PORT, not gunicorn's own bind")
+    if arbiter.master_pid or "LISTEN_FDS" in os.environ:
+        return  # it has inherited its socket
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in read.host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((read.host, read.port))
+    except OSError as error:
+        sys.exit(
+            f"taskpost: cannot listen on {bind}: {error.strerror};"
+            " stop what listens there, or set TASKPOST_PORT"
+        )
 
 
 def create() -> app.Service:
@@ -38,13 +58,24 @@ def create() -> app.Service:
     try:
         service = app.create_app(read)
     except turn.Unusable as error:
-        print(f"taskpost: {error}", file=sys.stderr)
+        print("taskpost:", " ".join(str(error).split()), file=sys.stderr)
         sys.exit(Arbiter.APP_LOAD_ERROR)
-    _house.append(app.keep_house())
+    _beside.extend(app.start_beside())
     return service
+
+
+def post_worker_init(worker: object) -> None:
+    """Gunicorn's hook: let those who wait have their answers when the worker is told to end."""
+    ending = signal.getsignal(signal.SIGTERM)
+
+    def end(number: int, frame: Any) -> None:
+        bell.dismiss()
+        ending(number, frame)  # type: ignore[operator,misc]
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def worker_exit(server: object, worker: object) -> None:
     """Gunicorn's hook: the worker is about to end."""
-    for house in _house:
-        house.stop()
+    for each in _beside:
+        each.stop()

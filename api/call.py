@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from inbox.bell import Wait
 from inbox.names import Actor
 
 
@@ -13,6 +14,8 @@ class Call(NamedTuple):
     query: dict[str, Any]
     body: dict[str, Any]
     headers: dict[str, Any]  # the WSGI environ: HTTP_IF_NONE_MATCH and the like
+    wait: Wait | None = None  # given when the request has been parked and is looked at again
+    final: bool = False  # answer now, there is no more waiting
 
 
 class Answer(NamedTuple):

@@ -9,7 +9,8 @@ from marshmallow import ValidationError, fields, validate
 from inbox import ids, names
 
 YEARS = 10 * 366 * 24 * 3600  # the longest duration, in seconds
-NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+KEY_LENGTH = 255  # the longest idempotency key
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 class Text(fields.String):
@@ -23,6 +24,16 @@ class Text(fields.String):
         if not isinstance(value, str):
             raise ValidationError("is not a string")
         return value
+
+
+class Word(Text):
+    """A string of printable characters."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if not text.isprintable():
+            raise ValidationError("holds characters that cannot be printed")
+        return text
 
 
 class AgentName(Text):
@@ -60,8 +71,8 @@ class Key(Text):
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         text = super()._deserialize(value, attr, data, **kwargs)
-        if not (1 <= len(text) <= 255 and text.isprintable()):
-            raise ValidationError("is not 1 to 255 printable characters")
+        if not (1 <= len(text) <= KEY_LENGTH and text.isprintable()):
+            raise ValidationError(f"is not 1 to {KEY_LENGTH} printable characters")
         return text
 
 

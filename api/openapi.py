@@ -9,56 +9,69 @@ tests hold the file to them.
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
 from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
 from marshmallow import Schema, fields
 
+from api import descriptions, examples, problems, schemas, shapes, tidying
 from api import fields as ours
-from api import problems, schemas
 from api.routes import ROUTES, Route
 from api.version import VERSION
-from inbox import names
+from inbox import errors, names
+from inbox.errors import Problem
 
 FILE = Path(__file__).parents[1] / "openapi.yaml"
-DESCRIPTION = """\
-An email-style, task-threaded inbox for agents. Each agent has an inbox; messages carry a
-`task_id`, which threads a conversation; agents poll what is unread and acknowledge it, and what
-is not acknowledged comes again. `docs/protocol.md` is the normative text.
-"""
-TAGS = {
-    "agents": "Who takes part.",
-    "inbox": "Sending, polling, acknowledging.",
-    "tasks": "Threads of messages and what they say.",
-    "about": "The service itself.",
-}
-PATH_PARAMETERS = {
-    "agent": "The name of an agent; on reads an alias does as well.",
-    "message": "The id of a message.",
-    "task_id": "The id of a task.",
-}
-EXAMPLES = {
-    "registerAgent": {"id": "translator", "description": "German to English", "tags": ["text"]},
-    "sendMessage": {"from": "orchestrator", "type": "request", "content": {"text": "translate"}},
-    "sendMessages": {
-        "from": "orchestrator",
-        "messages": [{"to": "translator", "type": "request", "content": "one"}],
-    },
-    "ackMessages": {"ids": ["m0000000000000001"]},
-}
-HEADERS = {
-    "sendMessage": ("Idempotency-Key",),
+REQUEST_HEADERS = {
+    "sendMessage": ("Idempotency-Key", "Prefer"),
     "sendMessages": ("Idempotency-Key",),
     "pollInbox": ("If-None-Match", "Prefer"),
+    "readHistory": ("Prefer",),
 }
-HEADER_TEXTS = {
-    "Idempotency-Key": "Sends once, however often it is repeated; 1 to 255 characters.",
-    "If-None-Match": "The ETag of an earlier look: 304 when nothing has changed.",
-    "Prefer": "`wait=N` means the same as the parameter.",
+ANSWER_HEADERS = {
+    "registerAgent": {200: ("Location",), 201: ("Location",)},
+    "sendMessage": {
+        200: ("Location", "Idempotency-Replayed"),
+        201: ("Location",),
+        202: ("Location", "Idempotency-Replayed"),
+    },
+    "sendMessages": {200: ("Idempotency-Replayed",)},
+    "pollInbox": {200: ("ETag", "Cache-Control"), 304: ("ETag", "Cache-Control")},
 }
+ALWAYS = ("X-Request-Id", "ETag", "Allow")  # where they are named, they are there
+WHOLE = ("Retry-After",)
+# What many operations have in common is written once.
+SHARED: dict[str, tuple[type[Problem], ...]] = {
+    "InvalidJson": (errors.InvalidJson,),
+    "InvalidCursor": (errors.InvalidCursor,),
+    "Forbidden": (errors.SenderMismatch, errors.ForeignRequest),
+    "NotFound": (errors.NotFound,),
+    "AgentNotFound": (errors.NotFound, errors.AgentNotFound),
+    "InboxNotFound": (errors.NotFound, errors.InboxNotFound),
+    "MessageNotFound": (errors.NotFound, errors.MessageNotFound),
+    "TaskNotFound": (errors.NotFound, errors.TaskNotFound),
+    "MethodNotAllowed": (errors.MethodNotAllowed,),
+    "NameDiffersInCase": (errors.NameDiffersInCase,),
+    "BodyTooLarge": (errors.BodyTooLarge,),
+    "UnsupportedEncoding": (errors.UnsupportedEncoding,),
+    "InvalidRequest": (errors.InvalidRequest,),
+    "InternalError": (errors.InternalError,),
+    "ReadUnavailable": (errors.StoreUnavailable, errors.StoreBusy),
+    "WriteUnavailable": (errors.StoreUnavailable, errors.StoreBusy, errors.OutcomeUnknown),
+}
+EVERY = (errors.MethodNotAllowed,)
+CALLS = (
+    errors.SenderMismatch,
+    errors.ForeignRequest,
+    errors.InvalidRequest,
+    errors.InternalError,
+    errors.StoreUnavailable,
+    errors.StoreBusy,
+)
+BODIES = (errors.InvalidJson, errors.BodyTooLarge, errors.UnsupportedEncoding)
 
 
 def contract() -> dict[str, Any]:
@@ -69,19 +82,48 @@ def contract() -> dict[str, Any]:
         version=VERSION,
         openapi_version="3.1.0",
         plugins=[plugin],
-        info={"description": DESCRIPTION, "license": {"name": "MIT", "identifier": "MIT"}},
-        servers=[{"url": "http://127.0.0.1:8080", "description": "make run"}],
-        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        info={
+            "summary": "An inbox for agents, over plain HTTP",
+            "description": descriptions.SERVICE,
+            "contact": {"name": "The maintainers of Taskpost"},
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        servers=[{"url": "http://127.0.0.1:8080", "description": "`make run`, on this machine"}],
+        tags=[{"name": tag, "description": text} for tag, text in descriptions.TAGS.items()],
         security=[],
     )
-    plugin.converter.add_attribute_function(_number)  # type: ignore[union-attr]
-    plugin.converter.add_attribute_function(_list)  # type: ignore[union-attr]
-    plugin.converter.add_attribute_function(_text)  # type: ignore[union-attr]
-    plugin.map_to_openapi_type(ours.MessageId, "string", None)
+    for function in (_number, _list, _text):
+        plugin.converter.add_attribute_function(function)  # type: ignore[union-attr]
     plugin.map_to_openapi_type(ours.Content, None, None)
+    for name in descriptions.ANSWER_HEADERS:
+        spec.components.header(name, _header(name))
+    for name, kinds in SHARED.items():
+        spec.components.response(name, _problem(kinds))
     for route in ROUTES:
         spec.path(path=route.pattern, operations={route.method.lower(): _operation(route)})
-    return _tidied(spec.to_dict())
+    return tidying.tidied(_described(spec.to_dict()))
+
+
+def problems_of(route: Route) -> dict[int, tuple[type[Problem], ...]]:
+    """Every problem that an operation can answer, by status."""
+    found = {*EVERY, *route.problems}
+    if "{" in route.pattern:
+        found.add(errors.NotFound)  # an empty name
+    if not route.about:
+        found.update(CALLS)
+    if route.body is not None:
+        found.update(BODIES)
+    if route.own:
+        found.add(errors.InboxNotFound)
+    if route.method != "GET":
+        found.add(errors.OutcomeUnknown)
+    statuses = sorted({problems.STATUS[kind] for kind in found})
+    return {
+        status: tuple(
+            kind for kind in errors.ALL if kind in found and problems.STATUS[kind] == status
+        )
+        for status in statuses
+    }
 
 
 def _name(schema: type[Schema] | Schema) -> str:
@@ -95,13 +137,16 @@ def _number(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any
     kind = {"type": "integer", "format": "int32"} if field.whole else {"type": "number"}
     # A larger number is cut, so the contract does not forbid it.
     most = {} if field.cut else {"maximum": field.most}
-    return {**kind, "minimum": field.least, **most}
+    default = {"default": field.load_default} if isinstance(field.load_default, int) else {}
+    return {**kind, "minimum": field.least, **most, **default}
 
 
 def _list(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
     if not isinstance(field, ours.Many):
         return {}
-    return {"minItems": field.least, "maxItems": field.most}
+    least = {"minItems": field.least} if field.least else {}
+    # Null clears, an empty list does so as well, and needs no list of types.
+    return {"type": "array", **least, "maxItems": field.most}
 
 
 def _text(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
@@ -110,7 +155,7 @@ def _text(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
     if isinstance(field, ours.TaskId):
         return {"minLength": 1, "maxLength": names.TASK_LENGTH}
     if isinstance(field, ours.Key):
-        return {"minLength": 1, "maxLength": 255}
+        return {"minLength": 1, "maxLength": ours.KEY_LENGTH}
     return {}
 
 
@@ -118,91 +163,106 @@ def _operation(route: Route) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": route.operation,
         "summary": route.summary,
-        "description": (route.view.__doc__ or "").strip(),
+        "description": descriptions.OPERATIONS[route.operation],
         "tags": [route.tag],
-        "parameters": _parameters(route),
+        "parameters": list(_parameters(route)),
         "responses": {
-            **{str(status): _response(*answer) for status, answer in route.answers.items()},
-            **{str(status): _problem(status) for status in _problems(route)},
+            **{str(status): _answer(route, status) for status in sorted(route.answers)},
+            **{str(status): _shared(kinds) for status, kinds in problems_of(route).items()},
         },
     }
     if route.body is not None:
-        content = {"schema": route.body}
-        if route.operation in EXAMPLES:
-            content["example"] = EXAMPLES[route.operation]
         required = any(field.required for field in route.body().fields.values())
+        content = {"schema": route.body, "example": examples.REQUESTS[route.operation]}
         made["requestBody"] = {"required": required, "content": {"application/json": content}}
     return made
 
 
-def _problems(route: Route) -> list[int]:
-    if route.about:
-        return [503] if route.operation == "ready" else []
-    body = (400, 413, 415) if route.body else ()
-    return sorted({*route.problems, *body, 403, 422, 500, 503})
-
-
-def _parameters(route: Route) -> list[Any]:
-    found: list[Any] = [
-        {
+def _parameters(route: Route) -> Iterable[dict[str, Any]]:
+    for name in re.findall(r"{(\w+)}", route.pattern):
+        yield {
             "name": name,
             "in": "path",
             "required": True,
-            "description": PATH_PARAMETERS[name],
-            "schema": {"type": "string"},
+            "description": descriptions.PATH_PARAMETERS[name],
+            "schema": _path_schema(name),
+            "example": examples.PATH[name],
         }
-        for name in re.findall(r"{(\w+)}", route.pattern)
-    ]
-    if route.about:
-        return found
-    found.append({"in": "query", "schema": route.query})
-    found += [
-        {
+    if not route.about:
+        yield {"in": "query", "schema": route.query}
+    for name in REQUEST_HEADERS.get(route.operation, ()):
+        yield {
             "name": name,
             "in": "header",
             "required": False,
-            "description": HEADER_TEXTS[name],
+            "description": descriptions.REQUEST_HEADERS[name],
             "schema": {"type": "string"},
         }
-        for name in HEADERS.get(route.operation, ())
-    ]
-    return found
 
 
-def _response(schema: type[Schema] | str | None, text: str) -> dict[str, Any]:
-    if schema is None:
-        return {"description": text}
+def _path_schema(name: str) -> dict[str, Any]:
+    field = {"agent": ours.AgentName, "task_id": ours.TaskId}.get(name)
+    return {"type": "string", **(_text(None, field()) if field else {"minLength": 1})}
+
+
+def _answer(route: Route, status: int) -> dict[str, Any]:
+    schema, text = route.answers[status]
+    headers = ("X-Request-Id", *ANSWER_HEADERS.get(route.operation, {}).get(status, ()))
+    made: dict[str, Any] = {"description": text, "headers": _headers(headers)}
     if isinstance(schema, str):
         kinds = ["text/plain", "text/html"] if "browser" in text else [schema]
-        body = {} if schema == "application/json" else {"type": "string"}
-        return {"description": text, "content": {kind: {"schema": body} for kind in kinds}}
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
+        body = {"type": "object" if schema == "application/json" else "string"}
+        made["content"] = {kind: {"schema": body} for kind in kinds}
+    elif schema is not None:
+        made["content"] = {"application/json": {"schema": schema}}
+        if status == next(iter(route.answers)):
+            made["content"]["application/json"]["example"] = examples.ANSWERS[route.operation]
+    return made
 
 
-def _problem(status: int) -> dict[str, Any]:
-    codes = sorted(kind.code for kind, given in problems.STATUS.items() if given == status)
+def _headers(given: Iterable[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in given}
+
+
+def _header(name: str) -> dict[str, Any]:
     return {
-        "description": f"A problem; `code` is one of: {', '.join(codes)}.",
-        "content": {problems.TYPE: {"schema": schemas.Problem}},
+        "description": descriptions.ANSWER_HEADERS[name],
+        "required": name in ALWAYS,
+        "schema": {"type": "integer" if name in WHOLE else "string"},
     }
 
 
-def _tidied(found: Any) -> Any:
-    """Without what apispec adds and generators stumble over."""
-    if isinstance(found, list):
-        return [_tidied(item) for item in found]
-    if not isinstance(found, dict):
-        return found
-    made = {key: _tidied(value) for key, value in found.items()}
-    if made.get("type") == ["string", "null"] or not isinstance(made.get("type"), list):
-        return made
-    # A nullable list: null clears, an empty list does so as well, and needs no list of types.
-    return {**made, "type": next(kind for kind in made["type"] if kind != "null")}
+def _shared(kinds: tuple[type[Problem], ...]) -> Any:
+    known = [name for name, shared in SHARED.items() if set(shared) == set(kinds)]
+    return known[0] if known else _problem(kinds)
+
+
+def _problem(kinds: tuple[type[Problem], ...]) -> dict[str, Any]:
+    lines = [f"- `{kind.code}`: {' '.join((kind.__doc__ or '').split())}" for kind in kinds]
+    headers = ["X-Request-Id"]
+    headers += ["Allow"] if errors.MethodNotAllowed in kinds else []
+    headers += ["Retry-After"] if any(kind.retryable for kind in kinds) else []
+    return {
+        "description": "\n".join(lines).replace("``", "`") + "\n",
+        "headers": _headers(headers),
+        "content": {problems.TYPE: {"schema": shapes.Problem}},
+    }
+
+
+def _described(made: dict[str, Any]) -> dict[str, Any]:
+    """With the docstrings of the schemas, and the required fields in the order of all."""
+    for name, schema in made["components"]["schemas"].items():
+        kind = getattr(schemas, name, None) or getattr(shapes, name)
+        schema["description"] = " ".join((kind.__doc__ or "").split())
+        if "required" in schema:
+            schema["required"] = [key for key in schema["properties"] if key in schema["required"]]
+    made["components"]["schemas"]["Problem"]["examples"] = [examples.PROBLEM]
+    return made
 
 
 def rendered() -> str:
     """The contract as the file has it."""
-    return yaml.safe_dump(contract(), sort_keys=False, allow_unicode=True, width=100)
+    return tidying.text(contract())
 
 
 def main() -> int:

@@ -1,5 +1,7 @@
 """Errors on the wire: which status each code has, and RFC 9457 problem documents."""
 
+from typing import Any
+
 import msgspec
 
 from inbox import errors
@@ -56,7 +58,15 @@ class Document(msgspec.Struct, omit_defaults=True):
     errors: list[dict[str, str]] = []
 
 
-def document(problem: Problem, request_id: str) -> tuple[int, list[tuple[str, str]], bytes]:
+Wire = tuple[int, list[tuple[str, str]], bytes]  # status, headers, body
+
+
+def encoded(payload: Any) -> bytes:
+    """A payload as it goes out: bytes as they are, all else as a line of JSON."""
+    return payload if isinstance(payload, bytes) else msgspec.json.encode(payload) + b"\n"
+
+
+def document(problem: Problem, request_id: str) -> Wire:
     """Status, headers and body of a problem."""
     status = STATUS[type(problem)]
     made = Document(
@@ -74,4 +84,4 @@ def document(problem: Problem, request_id: str) -> tuple[int, list[tuple[str, st
     headers = [("Content-Type", TYPE)]
     if problem.retry_after is not None:
         headers.append(("Retry-After", str(problem.retry_after)))
-    return status, headers, msgspec.json.encode(made) + b"\n"
+    return status, headers, encoded(made)

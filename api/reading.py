@@ -1,6 +1,10 @@
 """Reading a request: the query and the body into what the schemas allow, and who is asking."""
 
 import difflib
+import gzip
+import io
+import itertools
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,6 +21,7 @@ from inbox.errors import (
     InvalidJson,
     InvalidRequest,
     SenderMismatch,
+    TaskNotFound,
     UnsupportedEncoding,
 )
 from inbox.names import Actor
@@ -24,6 +29,8 @@ from inbox.names import Actor
 REALM = "default"
 NOBODY = Actor(REALM)
 DEPTH = 100  # how deep content may be nested
+FAULTS = 20  # how many things that are wrong one problem lists at most
+LENGTH = re.compile(r"[0-9]{1,18}")
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -31,14 +38,20 @@ _anything = msgspec.json.Decoder()
 
 
 def query(schema: Query, text: str) -> dict[str, Any]:
-    """The parameters of a query string; empty ones are as if left out."""
+    """The parameters of a query string; empty ones are as if left out.
+
+    Not so ``as``: a script whose variable is empty must not become the operator.
+    """
     if not text:
         return schema.load({})
     given: dict[str, Any] = {}
     try:
-        pairs = parse_qsl(text, errors="strict", max_num_fields=200)
+        # WSGI gives bytes as latin-1; a client that has not escaped them means UTF-8.
+        sent = text.encode("latin-1").decode()
+        parsed = parse_qsl(sent, keep_blank_values=True, errors="strict", max_num_fields=200)
     except ValueError as error:
         raise InvalidRequest("The query string cannot be read.") from error
+    pairs = [(name, value) for name, value in parsed if value or name == "as"]
     lists = [field.data_key or name for name, field in schema.fields.items() if _many(field)]
     for name, value in pairs:
         if name in lists:
@@ -56,13 +69,13 @@ def _many(field: Any) -> bool:
 def body(environ: Mapping[str, Any], most: int) -> bytes:
     """The body as sent, decompressed; raises ``BodyTooLarge`` beyond ``most`` bytes."""
     length = environ.get("CONTENT_LENGTH") or ""
-    if length.isdigit() and int(length) > most:
+    if LENGTH.fullmatch(length) and int(length) > most:
         raise BodyTooLarge(f"The body has {length} bytes, the limit is {most}.")
     raw = environ["wsgi.input"].read(most + 1) if length or _chunked(environ) else b""
     if len(raw) > most:
         raise BodyTooLarge(f"The body has more than {most} bytes, the limit.")
     encoding = environ.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    if encoding in ("", "identity"):
+    if encoding in ("", "identity") or not raw:
         return raw
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedEncoding(f"The body is encoded as {encoding[:40]!r}.")
@@ -74,15 +87,15 @@ def _chunked(environ: Mapping[str, Any]) -> bool:
 
 
 def _gunzip(raw: bytes, most: int) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        plain = unpacker.decompress(raw, most + 1)
-    except zlib.error as error:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+            plain = packed.read(most + 1)
+    except EOFError as error:
+        raise InvalidJson("The body's gzip data ends too early.") from error
+    except (OSError, zlib.error) as error:
         raise InvalidJson("The body says it is gzip and is not.") from error
     if len(plain) > most:
         raise BodyTooLarge(f"The body has more than {most} bytes once decompressed, the limit.")
-    if not unpacker.eof:
-        raise InvalidJson("The body's gzip data ends too early.")
     return plain
 
 
@@ -151,9 +164,10 @@ def _load(schema: Schema, given: dict[str, Any], root: str) -> dict[str, Any]:
     try:
         return schema.load(given)
     except ValidationError as error:
-        faults = list(_faults(schema, error.messages, root))
-        first = faults[0]
-        raise InvalidRequest(f"{first['pointer']} {first['detail']}.", errors=faults) from error
+        faults = list(itertools.islice(_faults(schema, error.messages, root), FAULTS))
+        said = f"{faults[0]['pointer']} {faults[0]['detail']}"
+        ended = said if said.endswith("?") else f"{said}."
+        raise InvalidRequest(ended, errors=faults) from error
 
 
 def _faults(schema: Schema, found: Any, pointer: str) -> Iterator[dict[str, str]]:
@@ -163,9 +177,14 @@ def _faults(schema: Schema, found: Any, pointer: str) -> Iterator[dict[str, str]
             yield {"pointer": pointer.rstrip("/") or "/", "detail": _worded(schema, text, pointer)}
         return
     for name, inner in found.items():
-        joined = pointer if name == "_schema" else f"{pointer}{name}"
+        joined = pointer if name == "_schema" else f"{pointer}{_token(name)}"
         deeper = isinstance(inner, dict)
         yield from _faults(schema, inner, joined + "/" if deeper else joined)
+
+
+def _token(name: str | int) -> str:
+    """A field's name as a JSON pointer has it; what a client made up may be very long."""
+    return str(name)[:100].replace("~", "~0").replace("/", "~1")
 
 
 def _worded(schema: Schema, text: str, pointer: str) -> str:
@@ -198,9 +217,11 @@ def actor(
     """Who is asking, in open mode: whom the request names; nobody means the operator.
 
     On its own inbox (``own``) that is the agent in the path, else ``from`` in
-    the body, else ``?as=``, else the header. Two different names are an error.
+    the body or its messages, else ``?as=``, else the header. Two different
+    names are an error, and so is an empty one.
     """
-    named = [sent.get("sender"), asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT") or None]
+    named = [sent.get("sender"), *(item.get("sender") for item in sent.get("messages", ()))]
+    named += [asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT")]
     given = [name for name in named if name is not None]
     for name in given:
         if fault := names.agent_fault(name):
@@ -215,7 +236,12 @@ def actor(
 
 
 def checked_path(path: Mapping[str, str]) -> None:
-    """Raise ``InvalidRequest`` for an agent's name in a path that cannot be one."""
+    """Raise ``InvalidRequest`` for an agent's name in a path that cannot be one.
+
+    A task id that cannot be one is a task that is not there.
+    """
+    if not path.get("task_id", "").isprintable():
+        raise TaskNotFound(f"There is no task {path['task_id'][:80]!r}.")
     name = path.get("agent")
     if name is not None and (fault := names.agent_fault(name)):
         errors = [{"pointer": "path/agent", "detail": fault}]

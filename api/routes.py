@@ -3,9 +3,30 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from api import schemas
+from api import schemas, shapes
 from api.call import Answer, Call
 from api.views import about, agents, inbox, tasks
+from inbox.errors import (
+    AgentNotFound,
+    AgentRetired,
+    DeliversToNobody,
+    InvalidCursor,
+    KeyReused,
+    MessageDead,
+    MessageExpired,
+    MessageNotFound,
+    NameDiffersInCase,
+    NameTaken,
+    NotYours,
+    Problem,
+    ReplyAcrossTasks,
+    ReplyNotFound,
+    ReservedName,
+    SenderRequired,
+    TaskClosed,
+    TaskNotFound,
+    TaskRequired,
+)
 
 
 class Route(NamedTuple):
@@ -16,10 +37,10 @@ class Route(NamedTuple):
     view: Callable[[Call], Answer]
     operation: str  # a unique id, in camelCase
     summary: str
-    answers: dict[int, tuple[type[schemas.Schema] | str | None, str]]
+    answers: dict[int, tuple[type[shapes.Reply] | str | None, str]]
     query: type[schemas.Query] = schemas.Query
     body: type[schemas.Body] | None = None
-    problems: tuple[int, ...] = ()
+    problems: tuple[type[Problem], ...] = ()  # beside those of all requests of its kind
     own: bool = False  # the agent in the path is the caller
     hot: bool = False  # daily: worth the short way past Flask's dispatch
     about: bool = False  # of the service itself: asks nobody who they are
@@ -30,112 +51,125 @@ class Route(NamedTuple):
         return self.view.__module__.rpartition(".")[2]
 
 
+SENDING = (
+    SenderRequired, ReservedName, DeliversToNobody, TaskRequired,
+    ReplyNotFound, ReplyAcrossTasks, KeyReused,
+    NameDiffersInCase, AgentRetired, TaskClosed,
+)  # fmt: skip
+
 ROUTES = (
     Route(
         "POST", "/agents", agents.register, "registerAgent",
         "Register an agent, or change what is given of it",
-        {201: (schemas.Agent, "A new agent."), 200: (schemas.Agent, "It was there already.")},
-        body=schemas.RegisterAgent, problems=(409,),
+        {201: (shapes.Agent, "A new agent."), 200: (shapes.Agent, "It was there already.")},
+        body=schemas.RegisterAgent, problems=(ReservedName, NameTaken, NameDiffersInCase),
     ),
     Route(
         "GET", "/agents", agents.listed, "listAgents", "List the agents, by name",
-        {200: (schemas.AgentPage, "A page of agents.")},
-        query=schemas.AgentsQuery, problems=(400,),
+        {200: (shapes.AgentPage, "A page of agents.")},
+        query=schemas.AgentsQuery, problems=(InvalidCursor,),
     ),
     Route(
         "GET", "/agents/{agent}", agents.read, "readAgent", "Read one agent, by name or alias",
-        {200: (schemas.Agent, "The agent.")}, problems=(404,),
+        {200: (shapes.Agent, "The agent.")}, problems=(AgentNotFound,),
     ),
     Route(
         "POST", "/agents/{agent}/retire", agents.retire, "retireAgent",
         "Retire an agent: it takes no more mail",
-        {200: (schemas.Agent, "The agent, retired.")},
-        body=schemas.Empty, problems=(404,),
+        {200: (shapes.Agent, "The agent, retired.")},
+        body=schemas.Caller, problems=(AgentNotFound,),
     ),
     Route(
         "DELETE", "/agents/{agent}", agents.delete, "deleteAgent", "The same as retire",
-        {200: (schemas.AgentDeleted, "The agent has retired.")}, problems=(404,),
+        {200: (shapes.AgentDeleted, "The agent has retired.")}, problems=(AgentNotFound,),
     ),
     Route(
         "POST", "/agents/{agent}/inbox", inbox.send_one, "sendMessage",
         "Send a message to an agent",
         {
-            201: (schemas.SentMessage, "The message; it is committed."),
-            200: (schemas.SentMessage, "It was sent before, with the same key."),
+            201: (shapes.Message, "The message; it is committed."),
+            200: (
+                shapes.Message,
+                "The message, sent before with the same key. With `wait`: what came back for it.",
+            ),
+            202: (shapes.Message, "The message; it is committed, and nothing came back in time."),
         },
-        body=schemas.SendMessage, problems=(409,), hot=True,
+        query=schemas.SendQuery, body=schemas.SendMessage, problems=SENDING, hot=True,
     ),
     Route(
         "GET", "/agents/{agent}/inbox", inbox.look, "pollInbox",
         "Read an inbox, oldest message first; changes nothing",
         {
-            200: (schemas.MessagePage, "A page of messages."),
+            200: (shapes.MessagePage, "A page of messages."),
             304: (None, "Nothing has changed since the ETag in If-None-Match."),
         },
-        query=schemas.InboxQuery, problems=(400, 404, 409), own=True, hot=True,
+        query=schemas.InboxQuery, problems=(InvalidCursor, NameDiffersInCase),
+        own=True, hot=True,
     ),
     Route(
         "GET", "/agents/{agent}/inbox/count", inbox.count, "countInbox",
         "Count the messages that wait",
-        {200: (schemas.InboxCount, "How much waits.")},
-        problems=(404, 409), own=True, hot=True,
+        {200: (shapes.InboxCount, "How much waits.")},
+        problems=(NameDiffersInCase,), own=True, hot=True,
     ),
     Route(
         "POST", "/agents/{agent}/inbox/ack", inbox.ack_many, "ackMessages",
         "Acknowledge several messages of one inbox",
-        {200: (schemas.AckResults, "A result for each id.")},
-        body=schemas.AckMessages, problems=(404, 409), own=True, hot=True,
+        {200: (shapes.AckResults, "A result for each id.")},
+        body=schemas.AckMessages, problems=(NameDiffersInCase,), own=True, hot=True,
     ),
     Route(
         "POST", "/messages", inbox.send_many, "sendMessages",
         "Send up to 500 messages, all or none",
         {
-            201: (schemas.SentMessages, "The messages; they are committed."),
-            200: (schemas.SentMessages, "All were sent before, with the same keys."),
+            201: (shapes.SentMessages, "The messages; they are committed."),
+            200: (shapes.SentMessages, "All were sent before, with the same keys."),
         },
-        body=schemas.SendMessages, problems=(409,),
+        body=schemas.SendMessages, problems=SENDING,
     ),
     Route(
         "POST", "/inbox/messages/{message}/ack", inbox.ack, "ackMessage",
         "Acknowledge a message: it is not listed any more",
-        {200: (schemas.Message, "The message, acknowledged.")},
-        body=schemas.AckMessage, problems=(404, 409), hot=True,
+        {200: (shapes.Message, "The message, acknowledged.")},
+        body=schemas.AckMessage, hot=True,
+        problems=(NotYours, MessageNotFound, MessageExpired, MessageDead, NameDiffersInCase),
     ),
     Route(
         "GET", "/inbox/messages/{message}", inbox.receipt, "readMessage",
         "Read a message that was sent by you or to you, with what became of it",
-        {200: (schemas.Message, "The message.")}, problems=(404, 409),
+        {200: (shapes.Message, "The message.")}, problems=(MessageNotFound, NameDiffersInCase),
     ),
     Route(
         "GET", "/tasks", tasks.listed, "listTasks",
         "List the tasks that you have a part in, newest first",
-        {200: (schemas.TaskPage, "A page of tasks.")},
-        query=schemas.TasksQuery, problems=(400, 409),
+        {200: (shapes.TaskPage, "A page of tasks.")},
+        query=schemas.TasksQuery, problems=(InvalidCursor, NameDiffersInCase),
     ),
     Route(
         "GET", "/tasks/{task_id}", tasks.read, "readTask",
         "Read what a task's messages say: its state, who owes what to whom",
-        {200: (schemas.Task, "The task.")}, problems=(404, 409),
+        {200: (shapes.Task, "The task.")}, problems=(TaskNotFound, NameDiffersInCase),
     ),
     Route(
         "GET", "/tasks/{task_id}/messages", tasks.history, "readHistory",
         "Read the messages of a task, oldest first",
-        {200: (schemas.MessagePage, "A page of messages.")},
-        query=schemas.HistoryQuery, problems=(400, 404, 409),
+        {200: (shapes.MessagePage, "A page of messages.")},
+        query=schemas.HistoryQuery,
+        problems=(InvalidCursor, TaskNotFound, NameDiffersInCase),
     ),
     Route(
         "POST", "/tasks/{task_id}/close", tasks.close, "closeTask",
         "Close a task: it takes no more messages",
-        {200: (schemas.Task, "The task, closed.")},
-        body=schemas.Empty, problems=(404, 409),
+        {200: (shapes.Task, "The task, closed.")},
+        body=schemas.Caller, problems=(NotYours, TaskNotFound, NameDiffersInCase),
     ),
     Route(
         "GET", "/health", about.health, "health", "Whether the process serves",
-        {200: (schemas.Health, "It does.")}, about=True,
+        {200: (shapes.Health, "It does.")}, about=True,
     ),
     Route(
         "GET", "/ready", about.ready, "ready", "Whether the database answers",
-        {200: (schemas.Readiness, "It does.")}, about=True,
+        {200: (shapes.Readiness, "It does.")}, about=True,
     ),
     Route(
         "GET", "/openapi.yaml", about.contract_yaml, "contractYaml", "This contract",

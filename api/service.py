@@ -1,47 +1,56 @@
 """The WSGI application: every request's way in and out, whatever serves it.
 
-``answer`` takes a request that has found its route through the schemas to the
-view and back. ``Service`` is around it all: the request's id, the check of
-open mode, Flask's dispatch, the log line.
+``Service`` gives a request its id and its log line and finds its route: the
+daily ones by a look-up, all others through Flask's url map. Either way
+``answer`` takes it through the schemas to the view and back.
 """
 
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable
-from http import HTTPStatus
 from typing import Any
 
-import flask
-import msgspec
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
-
-from api import guard, log, problems, reading
+from api import guard, log, problems, reading, web
 from api.call import Answer, Call
+from api.hot import Hot
+from api.problems import Wire
 from api.routes import ROUTES, Route
+from api.waiting import Parked
 from inbox import errors, presence, turn
 from inbox.errors import Problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-Wire = tuple[int, list[tuple[str, str]], bytes]
+PARKED: Wire = (200, [], b"")  # the loop worker has taken the request over; nobody sees this
 
 
 class Service:
-    """The WSGI application. ``most`` is the largest body it reads, in bytes."""
+    """The WSGI application. ``most`` is the largest body it reads, in bytes.
 
-    def __init__(self, most: int) -> None:
+    ``waiters`` is how many requests may wait in threads of their own at once.
+    """
+
+    def __init__(self, most: int, waiters: int = 1) -> None:
         self.most = most
-        self.loaded = {route.operation: _schemas(route) for route in ROUTES}
-        self.flask = _flask(self)
+        self.waiters = threading.BoundedSemaphore(waiters)
+        self.schemas = {route.operation: _schemas(route) for route in ROUTES}
+        self.hot = Hot()
+        self.flask = web.flask_app(self.answer)
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         began = time.perf_counter()
-        request_id = _request_id(environ)
-        environ["taskpost.request_id"] = request_id
-        environ["PATH_INFO"] = _without_slash(environ.get("PATH_INFO", ""))
+        environ["taskpost.request_id"] = request_id = _request_id(environ)
+        environ["PATH_INFO"] = path = _without_slash(environ.get("PATH_INFO", ""))
+        found = self.hot.find(environ["REQUEST_METHOD"], path)
+        if found is not None:
+            status, headers, body = self.answer(found[0], environ, found[1])
+            headers = [*web.length(status, body), *headers, ("X-Request-Id", request_id)]
+            log.request(environ, status, time.perf_counter() - began)
+            start_response(web.STATUS_LINES[status], headers)
+            return (body,)
 
         def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             headers.append(("X-Request-Id", request_id))
@@ -56,7 +65,7 @@ class Service:
         try:
             if not route.about:
                 guard.local(environ)
-            return _wire(self._viewed(route, environ, path))
+            return self._answer(route, environ, path)
         except Problem as problem:
             return problems.document(problem, environ["taskpost.request_id"])
         except Exception as error:
@@ -64,93 +73,75 @@ class Service:
             unforeseen = errors.InternalError("Something went wrong that nobody had foreseen.")
             return problems.document(unforeseen, environ["taskpost.request_id"])
 
-    def _viewed(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Answer:
-        query_schema, body_schema = self.loaded[route.operation]
+    def _answer(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Wire:
+        call = self._call(route, environ, path)
+        answer = self._viewed(route, call)
+        extra: tuple[tuple[str, str], ...] = ()
+        if isinstance(answer, Parked):
+            park = environ.get("taskpost.park")
+            if park is not None and park(answer.wait):
+                return PARKED
+            if park is None and (answer.brief or environ.get("wsgi.multithread")):
+                answer = self._block(route, call, answer)
+            if isinstance(answer, Parked):  # no place to wait in
+                extra = (("Retry-After", "1"),)
+                answer.wait.cancel()
+                call = call._replace(wait=answer.wait, final=True)
+                answer = self._viewed(route, call)
+        if call.actor.name is not None:
+            presence.note(call.actor.realm, call.actor.name)
+        return _wire(answer, extra)
+
+    def _call(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Call:
+        query_schema, body_schema = self.schemas[route.operation]
         if route.about:
-            return route.view(Call(reading.NOBODY, path, {}, {}, environ))
+            return Call(reading.NOBODY, path, {}, {}, environ)
         reading.checked_path(path)
         asked = reading.query(query_schema, environ.get("QUERY_STRING", ""))
         sent: dict[str, Any] = {}
         if body_schema is not None:
             sent = reading.document(body_schema, reading.body(environ, self.most))
         actor = reading.actor(environ, path, asked, sent, route.own)
-        call = Call(actor, path, asked, sent, environ)
-        work = turn.reading if route.method == "GET" else turn.alone
-        answer = work(lambda: route.view(call))
-        if actor.name is not None:
-            presence.note(actor.realm, actor.name)
-        return answer
+        wait, final = environ.get("taskpost.waited"), environ.get("taskpost.final", False)
+        return Call(actor, path, asked, sent, environ, wait, final)
+
+    def _viewed(self, route: Route, call: Call) -> Answer | Parked:
+        if route.method == "GET" or call.wait is not None:
+            return turn.reading(lambda: route.view(call))
+        run = call.headers.get("taskpost.run", turn.alone)
+        return run(lambda: route.view(call))
+
+    def _block(self, route: Route, call: Call, answer: Parked) -> Answer | Parked:
+        """Wait in this thread, if there is still one to spare."""
+        if not self.waiters.acquire(blocking=answer.brief):
+            return answer
+        try:
+            found: Answer | Parked = answer
+            while isinstance(found, Parked):
+                found.wait.block()
+                found = self._viewed(route, call._replace(wait=found.wait))
+            return found
+        finally:
+            self.waiters.release()
 
 
 def _schemas(route: Route) -> tuple[Any, Any]:
     return route.query(), route.body() if route.body else None
 
 
-def _wire(answer: Answer) -> Wire:
-    payload = answer.payload
-    body = payload if isinstance(payload, bytes) else msgspec.json.encode(payload) + b"\n"
-    headers = list(answer.headers)
-    if answer.status != 304:
+def _wire(answer: Answer, extra: tuple[tuple[str, str], ...]) -> Wire:
+    status, headers = answer.status, [*answer.headers, *extra]
+    if status != 304:
         headers.append(("Content-Type", answer.content_type))
-    return answer.status, headers, body
+    return status, headers, problems.encoded(answer.payload)
 
 
 def _request_id(environ: dict[str, Any]) -> str:
-    given = environ.get("HTTP_X_REQUEST_ID", "")
-    return given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    given = environ.get("HTTP_X_REQUEST_ID")
+    if given and REQUEST_ID.fullmatch(given):
+        return str(given)
+    return secrets.token_hex(8)
 
 
 def _without_slash(path: str) -> str:
-    return path[:-1] if len(path) > 1 and path.endswith("/") else path
-
-
-def _flask(service: Service) -> flask.Flask:
-    app = flask.Flask(__name__, static_folder=None)
-    app.url_map.merge_slashes = False
-    for route in ROUTES:
-        app.add_url_rule(
-            route.pattern.replace("{task_id}", "<path:task_id>")
-            .replace("{", "<")
-            .replace("}", ">"),
-            endpoint=route.operation,
-            view_func=_view(service, route),
-            methods=[route.method],
-            provide_automatic_options=False,
-        )
-    app.register_error_handler(HTTPException, _http_error)
-    return app
-
-
-def _view(service: Service, route: Route) -> Callable[..., flask.Response]:
-    def view(**path: str) -> flask.Response:
-        return _response(service.answer(route, flask.request.environ, path))
-
-    return view
-
-
-def _response(wire: Wire) -> flask.Response:
-    status, headers, body = wire
-    response = flask.Response(body, status=status)
-    del response.headers["Content-Type"]
-    response.headers.extend(headers)
-    return response
-
-
-def _http_error(error: HTTPException) -> flask.Response:
-    """What Flask and Werkzeug raise themselves: no such path, no such method, a bad line."""
-    request_id = flask.request.environ["taskpost.request_id"]
-    method, path = flask.request.method, flask.request.path
-    if isinstance(error, MethodNotAllowed):
-        allowed = sorted({*(error.valid_methods or ()), "OPTIONS"})
-        header = ("Allow", ", ".join(allowed))
-        if method == "OPTIONS":
-            return _response((204, [header], b""))
-        problem: Problem = errors.MethodNotAllowed(f"{method[:20]} does not go with this path.")
-        status, headers, body = problems.document(problem, request_id)
-        return _response((status, [*headers, header], body))
-    if error.code == 404:
-        problem = errors.NotFound(f"There is nothing at {path[:200]!r}.")
-    else:
-        phrase = HTTPStatus(error.code or 400).phrase
-        problem = errors.InvalidRequest(f"The request cannot be read: {phrase}.")
-    return _response(problems.document(problem, request_id))
+    return path[:-1] if len(path) > 1 and path[-1] == "/" else path or "/"

@@ -8,9 +8,8 @@ from inbox import ids, names
 from inbox.errors import MessageDead, MessageExpired, MessageNotFound, NotYours, Problem
 from inbox.message import Message, message, status
 from inbox.names import Actor
-from inbox.poll import owner
-from models import facts, inboxes
-from models.inboxes import Box
+from inbox.poll import resolve
+from models import inboxes
 from models.rows import Row
 
 
@@ -45,7 +44,7 @@ def ack_many(actor: Actor, name: str, texts: Sequence[str]) -> list[Result]:
     seqs = {text: ids.read(text) for text in texts}
     wanted = [seq for seq in seqs.values() if seq is not None]
     settled = inboxes.ack_many(actor.realm, home, wanted)
-    rest = inboxes.read_many(actor.realm, home, [seq for seq in wanted if seq not in settled])
+    rest = inboxes.read_many(actor.realm, [seq for seq in wanted if seq not in settled])
     return [_result(text, seqs[text], settled, rest, home) for text in texts]
 
 
@@ -59,15 +58,11 @@ def _result(
 
 
 def _fault(row: Row | None, home: str | None) -> type[Problem] | None:
-    """Why a message that is not unread cannot be acked; None when it has been."""
+    """Why a message could not be acked; None when it has been before."""
     if row is None:
         return MessageNotFound
     if home is not None and row.inbox != home:
         return NotYours if row.sender == home else MessageNotFound
-    return {"expired": MessageExpired, "dead": MessageDead}.get(status(row))
-
-
-def resolve(realm: str, name: str) -> str:
-    """The agent whose name or alias this is; raises ``NameDiffersInCase``."""
-    fact = facts.names(realm, [names.key(name)]).get(names.key(name))
-    return owner(name, Box(fact.inbox, fact.content) if fact else Box(None, None))
+    # What is unread and could not be acked has not been delivered yet.
+    faults = {"unread": MessageNotFound, "expired": MessageExpired, "dead": MessageDead}
+    return faults.get(status(row))

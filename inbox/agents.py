@@ -44,7 +44,7 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     ``NameDiffersInCase``.
     """
     names.unreserved(name)
-    realm = actor.realm
+    realm, fields = actor.realm, _tidied(name, fields)
     aliases = [names.unreserved(alias) for alias in fields.get("aliases") or []]
     owned = _claim(realm, name, [name, *aliases])
     details = {key: value for key, value in fields.items() if value is not None}
@@ -58,6 +58,16 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     if any(fact.settled_at is not None for fact in owned):
         _revive(realm, name)
     return read(actor, name), new
+
+
+def _tidied(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields with each alias once, and without the agent's own name among them."""
+    if not fields.get("aliases"):
+        return fields
+    return {
+        **fields,
+        "aliases": [each for each in dict.fromkeys(fields["aliases"]) if each != name],
+    }
 
 
 def _claim(realm: str, name: str, spellings: list[str]) -> list[Fact]:

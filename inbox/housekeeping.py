@@ -26,7 +26,7 @@ class Housekeeping:
 
     def _round(self) -> None:
         try:
-            turn.alone(presence.flush)
+            presence.settled(turn.alone(presence.flush))
         except Problem as problem:
             self.report(problem)
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import msgspec
 
 from inbox import ids, names
+from inbox.bell import Address
 from inbox.errors import NameDiffersInCase
 from inbox.message import Message, message
 from inbox.names import Actor
-from models import inboxes
+from models import facts, inboxes
 from models.inboxes import Box, Filter, Page
 
-__all__ = ["Count", "Filter", "Look", "count", "owner", "poll"]
+__all__ = ["Count", "Filter", "Look", "addresses", "count", "owner", "poll", "resolve"]
 
 
 class Look(NamedTuple):
@@ -41,7 +42,12 @@ def poll(actor: Actor, name: str, wanted: Filter, limit: int) -> Look:
     if home != name:
         _, page = inboxes.page(actor.realm, home, names.key(home), wanted, limit)
     messages = [message(row) for row in page.rows]
-    return Look(messages, messages[-1].id if page.more else None, _tag(page))
+    return Look(messages, messages[-1].id if page.more else None, _tag(page, messages))
+
+
+def addresses(actor: Actor, name: str) -> tuple[Address, ...]:
+    """What to wait for when waiting for mail to ``name``."""
+    return (Address(actor.realm, resolve(actor.realm, name)),)
 
 
 def count(actor: Actor, name: str) -> Count:
@@ -63,7 +69,13 @@ def owner(name: str, box: Box) -> str:
     return box.owner
 
 
-def _tag(page: Page) -> str:
-    marks = [f"{row.seq}.{row.attempts}.{row.status}" for row in page.rows]
-    text = ",".join([ids.written(page.newest), *marks])
+def resolve(realm: str, name: str) -> str:
+    """The agent whose name or alias this is; raises ``NameDiffersInCase``."""
+    fact = facts.names(realm, [names.key(name)]).get(names.key(name))
+    return owner(name, Box(fact.inbox, fact.content) if fact else Box(None, None))
+
+
+def _tag(page: Page, messages: list[Message]) -> str:
+    marks = [f"{message.id}.{message.attempts}.{message.status}" for message in messages]
+    text = ",".join([ids.written(page.newest), str(page.more), *marks])
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -6,7 +6,6 @@ behind. An agent that has been heard of without registering gets its name on
 record, so that sending to it is not called a guess.
 """
 
-import threading
 from collections.abc import Sequence
 
 from inbox import names
@@ -15,7 +14,6 @@ from models import clock, facts
 INTERVAL = 30.0  # seconds between two flushes
 MOST = 10_000  # names kept between two flushes; further ones are not noted
 
-_lock = threading.Lock()
 _heard: dict[tuple[str, str], int] = {}
 
 
@@ -26,20 +24,35 @@ def note(realm: str, name: str) -> None:
         _heard[heard] = clock.now()
 
 
-def flush() -> None:
-    """Write down who has been heard of since the last time. Needs a unit of work."""
-    with _lock:
-        heard = dict(_heard)
-        _heard.clear()
-    for realm in {realm for realm, _ in heard}:
-        spellings = {name: at for (other, name), at in heard.items() if other == realm}
+def heard(realm: str, name: str) -> bool:
+    """Whether this process has heard of an agent and has not yet written it down."""
+    return (realm, name) in _heard
+
+
+def flush() -> dict[tuple[str, str], int]:
+    """Write down who has been heard of; what it wrote, to be ``settled`` after the commit.
+
+    Needs a unit of work, which may be run again.
+    """
+    noted = dict(_heard)
+    for realm in {realm for realm, _ in noted}:
+        spellings = {name: at for (other, name), at in noted.items() if other == realm}
         known = facts.names(realm, [names.key(name) for name in spellings])
-        for name, at in sorted(spellings.items()):
+        # In the order in which registrations take names: two then wait in a line.
+        for name, at in sorted(spellings.items(), key=lambda item: names.key(item[0])):
             fact = known.get(names.key(name))
             if fact is None:
                 facts.state(realm, "name", name, name, names.spelt(name), key=names.key(name))
             if fact is None or fact.content == names.spelt(name):
                 _write(realm, fact.inbox if fact else name, at)
+    return noted
+
+
+def settled(written: dict[tuple[str, str], int]) -> None:
+    """Forget what has been written down, unless the agent has been heard of again since."""
+    for heard, at in written.items():
+        if _heard.get(heard) == at:
+            _heard.pop(heard, None)
 
 
 def _write(realm: str, name: str, at: int) -> None:

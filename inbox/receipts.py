@@ -1,10 +1,10 @@
 """Receipts: what became of a message, for those who have a part in it."""
 
 from inbox import ids
-from inbox.acks import resolve
 from inbox.errors import MessageNotFound
 from inbox.message import Message, message
 from inbox.names import Actor
+from inbox.poll import resolve
 from models import clock, inboxes
 from models.rows import Row
 

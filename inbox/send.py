@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from inbox import names
+from inbox import bell, names, presence
 from inbox.errors import (
     AgentRetired,
     DeliversToNobody,
@@ -65,6 +65,7 @@ def send(actor: Actor, letter: Letter) -> Sent:
     for _ in range(TRIES):
         row = outbox.send(draft, unknown)
         if row is not None:
+            bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
             return Sent(_sent(row, draft, known=not unknown))
         reason = outbox.explain(draft)
         if reason.earlier is not None:
@@ -81,8 +82,10 @@ def send_many(actor: Actor, letters: Sequence[Letter]) -> list[Sent]:
         try:
             sent.append(send(actor, letter))
         except Problem as problem:
-            if not problem.errors:
-                problem.errors = [{"pointer": f"/messages/{index}", "detail": problem.detail}]
+            faults = problem.errors or [{"pointer": "", "detail": problem.detail}]
+            problem.errors = [
+                {**fault, "pointer": f"/messages/{index}{fault['pointer']}"} for fault in faults
+            ]
             raise
     return sent
 
@@ -97,6 +100,8 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
         raise ReservedName(f"{letter.type!r} is a type of the service's own records.")
     if letter.type not in names.MESSAGE_TYPES:
         raise _no_type(letter.type)
+    if letter.expires_in is not None and letter.expires_in <= (letter.deliver_in or 0):
+        raise _never_seen()
     now = clock.now()
     return Draft(
         realm=actor.realm,
@@ -124,6 +129,13 @@ def _no_type(text: str) -> InvalidRequest:
     known = ", ".join(names.MESSAGE_TYPES)
     detail = f"is {text[:80]!r}, which is not one of {known}{meant}"
     return InvalidRequest(f"/type {detail}", errors=[{"pointer": "/type", "detail": detail}])
+
+
+def _never_seen() -> InvalidRequest:
+    detail = "ends before deliver_in, so that nobody would ever see the message"
+    return InvalidRequest(
+        f"/expires_in {detail}.", errors=[{"pointer": "/expires_in", "detail": detail}]
+    )
 
 
 def _new_task(letter: Letter) -> str | None:
@@ -156,7 +168,8 @@ def _replay(earlier: Row, reason: Reason, draft: Draft) -> Sent:
 
 def _sent(row: Row, draft: Draft, known: bool) -> Message:
     sent = message(row)
-    sent.recipient = Recipient(known=True) if known else _stranger(draft)
+    seen = known or presence.heard(draft.realm, draft.to)
+    sent.recipient = Recipient(known=True) if seen else _stranger(draft)
     return sent
 
 

@@ -4,18 +4,15 @@ An agent sees of a task what it has sent and what was sent to it; a task in
 which it has no part is not there for it.
 """
 
-import time
-
 from inbox import ids
-from inbox.acks import resolve
 from inbox.errors import NotYours, TaskNotFound
 from inbox.message import Message, message
 from inbox.names import POSTMASTER, Actor
+from inbox.poll import resolve
 from inbox.summary import Summary, summary
 from models import facts, threads
 
 PAGE = 200  # openers that one page of the list walks at most
-PATIENCE = 100  # looks, 10 ms apart, while a commit above the fence waits for one below it
 
 
 def listed(
@@ -64,23 +61,20 @@ def read(actor: Actor, task_id: str) -> Summary:
 
 def history(
     actor: Actor, task_id: str, after: str | None, limit: int
-) -> tuple[list[Message], str | None]:
+) -> tuple[list[Message], str | None, bool]:
     """A page of a task's messages, oldest first, and the cursor of the next.
 
-    Reading on from the last id seen skips nothing, also while others commit.
-    Raises ``TaskNotFound``.
+    Reading on from the last id seen skips nothing, also while others commit:
+    what is committed while something before it is not is held back, and the
+    third value says that a look a few milliseconds later shows it. Raises
+    ``TaskNotFound``.
     """
     place = ids.cursor(after) if after is not None else 0
-    name = _home(actor)
-    for _ in range(PATIENCE):
-        rows, more, hidden = threads.history(actor.realm, task_id, name, place, limit)
-        if not hidden:
-            break
-        time.sleep(0.01)
-    if not rows:
+    rows, more, hidden = threads.history(actor.realm, task_id, _home(actor), place, limit)
+    if not rows and not hidden:
         read(actor, task_id)
     messages = [message(row) for row in rows]
-    return messages, messages[-1].id if more else None
+    return messages, messages[-1].id if more else None, hidden
 
 
 def close(actor: Actor, task_id: str) -> Summary:

@@ -1,8 +1,9 @@
 """Units of work: the seam through which whoever serves opens, begins, commits and abandons.
 
 A server that has nothing better runs each request that writes as a unit of
-its own (``alone``). Reads run without one: each is a single statement, or
-does not mind a commit between two.
+its own (``alone``). A server with one thread and a loop lets all the requests
+of one round share a transaction (``Shared``). Reads run without one: each is
+a single statement, or does not mind a commit between two.
 """
 
 import random
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from inbox import bell, breaker
 from inbox.errors import OutcomeUnknown, StoreBusy, StoreUnavailable
 from models import database
 from models.errors import Contended, Frozen, Unavailable, Unusable
@@ -18,13 +20,15 @@ Result = TypeVar("Result")
 
 TRIES = 5
 
-__all__ = ["Unusable", "abandon", "alone", "begin", "close", "commit", "open", "reading", "ready"]
+__all__ = ["Shared", "Unusable", "alone", "close", "open", "reading", "ready"]
 
 open = database.open
-close = database.close
-begin = database.begin
-commit = database.commit
-abandon = database.abandon
+
+
+def close() -> None:
+    """Close this thread's connection and forget the database."""
+    breaker.reset()
+    database.close()
 
 
 def alone(work: Callable[[], Result]) -> Result:
@@ -42,6 +46,7 @@ def reading(work: Callable[[], Result]) -> Result:
 
 
 def _patiently(work: Callable[[], Result]) -> Result:
+    breaker.check()
     for attempt in range(TRIES):
         try:
             return work()
@@ -50,22 +55,103 @@ def _patiently(work: Callable[[], Result]) -> Result:
         except Unavailable as error:
             # A kept connection may have broken while it was idle: a fresh one gets one try.
             if attempt or isinstance(error, Frozen):
+                breaker.trip(error)
                 raise StoreUnavailable("The database could not be reached.") from error
     raise StoreBusy(f"Other transactions stood in the way {TRIES} times.")
 
 
 def _once(work: Callable[[], Result]) -> Result:
-    begin(writes=True)
+    database.begin(writes=True)
     try:
         result = work()
     except BaseException:
-        abandon()
+        bell.abandoned()
+        database.abandon()
         raise
     try:
-        commit()
+        _commit()
     except Unavailable as error:
         raise OutcomeUnknown("The database broke while committing.") from error
     return result
+
+
+def _commit() -> None:
+    """Commit, and ring for what was written: the one place where that happens."""
+    try:
+        database.commit()
+    except BaseException:
+        bell.abandoned()
+        raise
+    bell.committed()
+
+
+class Shared:
+    """The turn of a server with one thread: one transaction for all the writes of a round.
+
+    ``join`` runs a request in it, each in a savepoint of its own, so that one
+    failure takes no other with it. No answer given while it is ``open`` may be
+    sent before ``end`` has said that the transaction is committed.
+    """
+
+    def __init__(self) -> None:
+        self.open = False
+        self.again = False  # the last request met a lock: it is to be run again, by itself
+        self.connection: object = None  # the one that the transaction was begun on
+
+    def join(self, work: Callable[[], Result]) -> Result:
+        """Run ``work`` as a part of the turn; begins the turn with the first."""
+        breaker.check()
+        try:
+            return self._joined(work)
+        except Contended as error:
+            self.again = True
+            raise StoreBusy("Another transaction stood in the way.") from error
+        except Unavailable as error:
+            if isinstance(error, Frozen):
+                breaker.trip(error)
+            raise StoreUnavailable("The database could not be reached.") from error
+
+    def _joined(self, work: Callable[[], Result]) -> Result:
+        if not self.open:
+            self._begin()
+        elif self._lost():
+            raise Unavailable("the turn's transaction has ended")
+        database.savepoint()
+        try:
+            result = work()
+        except Unavailable:
+            raise  # the connection is gone, and the transaction with it
+        except BaseException:
+            database.to_savepoint()
+            raise
+        database.release()
+        return result
+
+    def _begin(self) -> None:
+        try:
+            database.begin(writes=True)
+        except Frozen:
+            raise
+        except Unavailable:
+            database.begin(writes=True)  # a kept connection may have broken while it was idle
+        self.connection = database.connection()
+        self.open = True
+
+    def _lost(self) -> bool:
+        return database.connection() is not self.connection or not database.in_transaction()
+
+    def end(self) -> bool:
+        """Commit; whether all that was answered meanwhile is known to be durable."""
+        self.open = False
+        try:
+            if self._lost():
+                raise Unavailable("the turn's transaction has ended")
+            _commit()
+        except (Unavailable, Contended):
+            bell.abandoned()
+            database.drop()
+            return False
+        return True
 
 
 def ready() -> None:

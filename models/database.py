@@ -55,8 +55,13 @@ def open(url: str, timeout: float = 5.0) -> None:
 def _of(url: str, timeout: float) -> Opened:
     try:
         parts = urlsplit(url)
-    except ValueError as error:
-        raise Unusable(f"not a database URL: {error}") from error
+        _ = parts.port  # read only when asked for
+    except ValueError:
+        # Without its text, which may hold a part of the password.
+        raise Unusable(
+            "not a database URL: what is special in user, password or host must be %-encoded,"
+            " and the port is a number"
+        ) from None
     if parts.scheme not in KINDS:
         raise Unusable("a database URL begins with sqlite:/// or postgresql://")
     return KINDS[parts.scheme](parts, timeout)
@@ -101,6 +106,44 @@ def abandon() -> None:
         current().rollback()
     except peewee.PeeweeException:
         drop()
+
+
+def savepoint() -> None:
+    """Begin a part of the unit of work that can be taken back by itself."""
+    with translated():
+        current().mark()
+
+
+def to_savepoint() -> None:
+    """Take back what was done since the savepoint; a connection that cannot is given up."""
+    try:
+        current().execute_sql("ROLLBACK TO SAVEPOINT part")
+    except peewee.PeeweeException:
+        drop()
+
+
+def release() -> None:
+    """The part since the savepoint stands; it will be committed with the rest."""
+    with translated():
+        current().unmark()
+
+
+def connection() -> object:
+    """This thread's connection, by which a transaction is told from a later one; or None."""
+    opened = current()
+    return None if opened.is_closed() else opened.connection()
+
+
+def in_transaction() -> bool:
+    """Whether this thread's connection has a transaction open."""
+    return current().in_unit()
+
+
+def probe() -> None:
+    """Connect anew and ask for nothing; raises ``Unavailable`` while the database is away."""
+    opened = current()
+    with translated():
+        opened.try_out()
 
 
 def drop() -> None:

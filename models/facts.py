@@ -31,8 +31,10 @@ STATE_ONCE = Statement(
 )
 STATE_NAME = Statement(
     INSERT
+    # Any conflict: a name is unique by itself and, as every fact, with its agent, and of two
+    # that come at once PostgreSQL may find the second index broken before the first.
     + """
-    ON CONFLICT (realm, state_key) WHERE type = 'name' DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING seq
     """
 )

@@ -23,7 +23,8 @@ from models.statement import Statement
 PAGE_BYTES = 4 << 20
 
 BOX = "m.realm = :realm AND m.inbox = :inbox"
-NAMED = "FROM messages n WHERE n.realm = :realm AND n.type = 'name' AND n.state_key = :key"
+NAME = "n.realm = :realm AND n.type = 'name' AND n.state_key = :key"
+OWNED = f"(SELECT 1 AS one) o LEFT JOIN messages n ON {NAME}"
 NEWEST = f"""
     (SELECT m.seq FROM messages m WHERE {BOX} AND {READY} ORDER BY m.seq DESC LIMIT 1),
     (SELECT MAX(m.seq) FROM messages m WHERE {BOX} AND {DUE})
@@ -38,14 +39,16 @@ SHOWN = {
 
 COUNT = Statement(
     f"""
-    SELECT (SELECT n.inbox {NAMED}), (SELECT n.content {NAMED}),
+    SELECT n.inbox, n.content,
         (SELECT COUNT(*) FROM messages m
             WHERE {BOX} AND m.status = 'unread' AND m.visible_at = 0)
         - (SELECT COUNT(*) FROM messages m
             WHERE {BOX} AND m.status = 'unread' AND m.visible_at = 0 AND m.expires_at <= :now)
         + (SELECT COUNT(*) FROM messages m WHERE {BOX} AND {DUE}),
         (SELECT COUNT(*) FROM messages m
-            WHERE {BOX} AND m.status = 'unread' AND m.visible_at > :now AND {UNEXPIRED})
+            WHERE {BOX} AND m.status = 'unread' AND m.visible_at > 0 AND m.visible_at > :now
+            AND {UNEXPIRED})
+    FROM {OWNED}
     """
 )
 READ = Statement(
@@ -55,21 +58,23 @@ ACKABLE = f"m.realm = :realm AND {MESSAGE} AND m.status = 'unread' AND {UNEXPIRE
 ACK = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now
-    WHERE m.seq = :seq AND {ACKABLE} AND (:anyone OR m.inbox = :name OR m.inbox = (
-        SELECT n.inbox {NAMED} AND n.content = :spelt
-    ))
+    WHERE m.seq = :seq AND {ACKABLE} AND (:anyone OR (NOT {HIDDEN} AND (
+        m.inbox = :name OR m.inbox = (
+            SELECT n.inbox FROM messages n WHERE {NAME} AND n.content = :spelt
+        )
+    )))
     RETURNING {RETURNED}
     """
 )
 ACK_MANY = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now
-    WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE}
+    WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE} AND NOT {HIDDEN}
     RETURNING seq
     """
 )
 READ_MANY = Statement(
-    f"SELECT {COLUMNS} FROM messages m WHERE m.seq IN :seqs AND {BOX} AND {MESSAGE}"
+    f"SELECT {COLUMNS} FROM messages m WHERE m.seq IN :seqs AND m.realm = :realm AND {MESSAGE}"
 )
 
 
@@ -108,16 +113,14 @@ def _page(status: str, tasks: int, types: bool, sender: bool, after: bool) -> St
     ]
     by_task = [f"m.task_id = :task_{index}" for index in range(tasks)] or ["TRUE"]
     arms = [
-        "SELECT * FROM (SELECT m.seq, {size} FROM messages m WHERE "
+        "SELECT * FROM (SELECT m.seq{size} FROM messages m WHERE "
         + " AND ".join([BOX, shown, *([] if task == "TRUE" else [task]), *narrowed])
         + " ORDER BY m.seq LIMIT :fetch) a"
         for shown in SHOWN[status]
         for task in by_task
     ]
     candidates = " UNION ALL ".join(arms) + " ORDER BY seq LIMIT :fetch"
-    return page_of(
-        candidates, extra=f"(SELECT n.inbox {NAMED}), (SELECT n.content {NAMED}), {NEWEST}"
-    )
+    return page_of(candidates, OWNED, f"n.inbox, n.content, {NEWEST},")
 
 
 def page(
@@ -190,9 +193,9 @@ def ack_many(realm: str, inbox: str, seqs: Sequence[int]) -> set[int]:
     return {seq for (seq,) in found.fetchall()}
 
 
-def read_many(realm: str, inbox: str, seqs: Sequence[int]) -> dict[int, Row]:
-    """Those of ``seqs`` that lie in ``inbox``, by seq."""
+def read_many(realm: str, seqs: Sequence[int]) -> dict[int, Row]:
+    """Those of ``seqs`` that are messages, whoever's they are, by seq."""
     if not seqs:
         return {}
-    found = database.run(READ_MANY, realm=realm, inbox=inbox, seqs=tuple(seqs))
+    found = database.run(READ_MANY, realm=realm, seqs=tuple(seqs))
     return {values[0]: row(values) for values in found.fetchall()}

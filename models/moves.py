@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from models import database
+from models import clock, database
 from models.facts import Fact
 from models.statement import Statement
 
@@ -35,10 +35,16 @@ SHORTEN = Statement(
     """
 )
 LENGTHEN = Statement(
-    f"UPDATE messages SET expires_at = NULL WHERE {UNREAD_REQUEST} AND expires_at = :deadline"
+    f"""
+    UPDATE messages SET expires_at = NULL
+    WHERE {UNREAD_REQUEST} AND expires_at = :deadline AND expires_at > :now
+    """
 )
 RESTORE = Statement(
-    "UPDATE messages SET expires_at = :deadline WHERE seq = :seq AND status = 'unread'"
+    """
+    UPDATE messages SET expires_at = :deadline
+    WHERE seq = :seq AND status = 'unread' AND expires_at > :now
+    """
 )
 
 
@@ -64,7 +70,8 @@ def shorten(realm: str, inbox: str, deadline: int) -> list[list[int]]:
 
 
 def restore(realm: str, inbox: str, deadline: int, before: Sequence[Sequence[int]]) -> None:
-    """Take ``shorten`` back: the same deadline, and what it returned."""
-    database.run(LENGTHEN, realm=realm, inbox=inbox, deadline=deadline)
+    """Take ``shorten`` back, for what has not expired: the same deadline, and what it returned."""
+    now = clock.now()
     for seq, earlier in before:
-        database.run(RESTORE, seq=seq, deadline=earlier)
+        database.run(RESTORE, seq=seq, deadline=earlier, now=now)
+    database.run(LENGTHEN, realm=realm, inbox=inbox, deadline=deadline, now=now)

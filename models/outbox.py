@@ -3,16 +3,17 @@
 from typing import Any, NamedTuple
 
 from models import clock, database
-from models.rows import COLUMNS, MESSAGE, RETURNED, WIDTH, Row, row, stored
+from models.rows import COLUMNS, HIDDEN, MESSAGE, RETURNED, WIDTH, Row, row, stored
 from models.statement import Statement
 
 # Who the names belong to, and the message replied to if the sender has a part in it.
-LOOKED_UP = """
+LOOKED_UP = f"""
     (SELECT 1 AS one) o
     LEFT JOIN messages r ON r.realm = :realm AND r.type = 'name' AND r.state_key = :to_key
     LEFT JOIN messages s ON s.realm = :realm AND s.type = 'name' AND s.state_key = :sender_key
     LEFT JOIN messages p ON p.seq = :reply_to AND p.realm = :realm AND p.state_key IS NULL
-        AND (p.sender = COALESCE(s.inbox, :sender) OR p.inbox = COALESCE(s.inbox, :sender))
+        AND (p.sender = COALESCE(s.inbox, :sender)
+             OR (p.inbox = COALESCE(s.inbox, :sender) AND NOT {HIDDEN.replace("m.", "p.")}))
 """
 CLOSED = """
     SELECT c.seq FROM messages c
@@ -108,7 +109,7 @@ def explain(draft: Draft) -> Reason:
     """Read what ``send`` has checked, without changing anything."""
     wanted = ("realm", "sender", "sender_key", "to_key", "task_id", "reply_to", "dedup_key")
     values = {name: getattr(draft, name) for name in wanted}
-    found = database.run(EXPLAIN, **values).fetchone()
+    found = database.run(EXPLAIN, now=clock.now(), **values).fetchone()
     facts, message = found[:-WIDTH], found[-WIDTH:]
     earlier_hash = bytes(facts[8]) if facts[8] is not None else None
     earlier = row(message) if earlier_hash is not None else None

@@ -69,8 +69,10 @@ class PostgreSQL(peewee.PostgresqlDatabase):
     """One PostgreSQL database; one connection a thread, opened again when it broke."""
 
     dialect = "postgresql"
+    remote = True
 
     def __init__(self, url: SplitResult, timeout: float) -> None:
+        self.place = f"{url.hostname or 'its local socket'}{f':{url.port}' if url.port else ''}"
         self.deadline = timeout
         self.synced = 0.0
         extensions.set_wait_callback(wait)
@@ -99,7 +101,11 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         try:
             self.connect(reuse_if_open=True)
         except peewee.PeeweeException as error:
-            raise Unusable(f"cannot connect to PostgreSQL: {str(error).strip()}") from error
+            said = str(error).strip() or type(error).__name__
+            raise Unusable(
+                f"cannot connect to PostgreSQL at {self.place}: {said}"
+                " Start it, or correct the database's URL."
+            ) from error
         ends = time.monotonic() + 60
         while not self.execute_sql(f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})").fetchone()[0]:
             if time.monotonic() > ends:
@@ -138,6 +144,28 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         if code == errorcodes.READ_ONLY_SQL_TRANSACTION:
             return Unavailable(str(error))
         return None
+
+    def mark(self) -> None:
+        """Set a savepoint."""
+        self.execute_sql("SAVEPOINT part")
+
+    def unmark(self) -> None:
+        """Release the savepoint."""
+        self.execute_sql("RELEASE SAVEPOINT part")
+
+    def in_unit(self) -> bool:
+        """Whether a transaction is open and not broken."""
+        status = self.connection().info.transaction_status
+        return bool(status == extensions.TRANSACTION_STATUS_INTRANS)
+
+    def try_out(self) -> None:
+        """Connect on the side and ask for nothing."""
+        try:
+            connection = self._connect()
+            with contextlib.closing(connection), connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except psycopg2.Error as error:
+            raise peewee.OperationalError(error) from error
 
     def resync(self) -> None:
         """Measure how far the database's clock is from ours, at most every 30 s."""

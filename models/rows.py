@@ -4,6 +4,7 @@ SQLite keeps content as a BLOB: the length of a blob is known without reading
 it, which is what ends a page at its size; PostgreSQL knows that of its TEXT.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from models import database
@@ -58,31 +59,41 @@ def stored(content: bytes | None) -> bytes | str | None:
     return content.decode()
 
 
-SIZE = {"sqlite": "length", "postgresql": "octet_length"}
+def page_of(candidates: str, beside: str = "(SELECT 1 AS one) o", extra: str = "") -> Statement:
+    """A page of messages, to be ended by ``cut``.
 
-
-def page_of(candidates: str, extra: str = "NULL") -> Statement:
-    """A page cut by number and by size: the rows of ``candidates`` with one that always comes.
-
-    ``candidates`` selects ``seq`` and ``{size}``, in order, at most ``:fetch``.
-    Each row of the answer is ``extra``, how many candidates there were, and
-    the message; an empty page is one row without a message.
+    ``candidates`` selects ``seq`` (and on PostgreSQL ``{size}``), in order, at
+    most ``:fetch``. Each row of the answer is ``extra``, which is taken from
+    ``beside``, and a message; an empty page is one row without a message.
     """
     sql = f"""
-        SELECT {extra}, k.found, {COLUMNS}
-        FROM (SELECT 1 AS one) o
-        LEFT JOIN (
-            SELECT p.seq, p.found FROM (
-                SELECT c.seq, c.size, SUM(c.size) OVER (ORDER BY c.seq) AS upto,
-                       COUNT(*) OVER () AS found
-                FROM ({candidates}) c
-            ) p WHERE p.upto <= :bytes OR p.upto = p.size
-        ) k ON TRUE
-        LEFT JOIN messages m ON m.seq = k.seq
-        ORDER BY k.seq
+        SELECT {extra} {COLUMNS} FROM {beside} LEFT JOIN ({{chosen}}) k ON TRUE
+        LEFT JOIN messages m ON m.seq = k.seq ORDER BY k.seq
     """
-    texts = [
-        sql.replace("{size}", f"COALESCE({length}(m.content), 0) AS size")
-        for length in SIZE.values()
-    ]
-    return Statement(*texts)
+    # SQLite makes row after row as it is asked for them; PostgreSQL sends all that it has found.
+    sized = f"""
+        SELECT d.seq FROM (
+            SELECT f.seq, SUM(f.size) OVER (ORDER BY f.seq) - f.size AS before FROM ({candidates}) f
+        ) d WHERE d.before <= :bytes
+    """
+    return Statement(
+        sql.format(chosen=candidates.replace("{size}", "")),
+        sql.format(chosen=sized.replace("{size}", ", COALESCE(octet_length(m.content), 0) AS size")),
+    )
+
+
+def cut(found: Iterable[Any], limit: int, size: int) -> tuple[list[Row], bool]:
+    """The page's messages: at most ``limit``, ``size`` bytes of content, at least one if there is.
+
+    Also whether more follow. Takes no more of ``found`` than it needs.
+    """
+    rows: list[Row] = []
+    for values in found:
+        if values[-WIDTH] is None:
+            break
+        following = row(values[-WIDTH:])
+        size -= len(following.content or b"")
+        if len(rows) == limit or (rows and size < 0):
+            return rows, True
+        rows.append(following)
+    return rows, False

@@ -21,10 +21,11 @@ class SQLite(peewee.SqliteDatabase):
     """A database file, owner-only from its first byte; one connection a thread."""
 
     dialect = "sqlite"
+    remote = False
 
     def __init__(self, url: SplitResult, timeout: float) -> None:
         path = unquote(url.path)[1:]  # sqlite:///relative.db, sqlite:////absolute.db
-        if not path:
+        if path in ("", ":memory:"):
             raise Unusable("a SQLite URL needs a file: sqlite:///taskpost.db")
         self.path = os.path.abspath(path)
         super().__init__(
@@ -46,8 +47,16 @@ class SQLite(peewee.SqliteDatabase):
             if not self.execute_sql("SELECT 1 FROM sqlite_master").fetchone():
                 self.pragma("auto_vacuum", "INCREMENTAL")
             self.pragma("journal_mode", "WAL")
-        except (OSError, peewee.PeeweeException) as error:
+        except OSError as error:
+            raise self._unusable(error) from error
+        except peewee.PeeweeException as error:
             raise Unusable(f"cannot use the SQLite file {self.path}: {error}") from error
+
+    def _unusable(self, error: OSError) -> Unusable:
+        return Unusable(
+            f"cannot use the SQLite file {self.path}: {error.strerror};"
+            " it must be a file in a folder that exists, and this user must be able to write both"
+        )
 
     @contextlib.contextmanager
     def migration_lock(self) -> Iterator[None]:
@@ -55,7 +64,7 @@ class SQLite(peewee.SqliteDatabase):
         try:
             lock = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Unusable(f"cannot use the SQLite file {self.path}: {error}") from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -79,6 +88,21 @@ class SQLite(peewee.SqliteDatabase):
         if code in FULL or code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             return Unavailable(str(error))
         return None
+
+    def mark(self) -> None:
+        """Set a savepoint."""
+        self.execute_sql("SAVEPOINT part")
+
+    def unmark(self) -> None:
+        """Release the savepoint."""
+        self.execute_sql("RELEASE SAVEPOINT part")
+
+    def in_unit(self) -> bool:
+        """Whether a transaction is open; SQLite ends one itself on a full disk."""
+        return bool(self.connection().in_transaction)
+
+    def try_out(self) -> None:
+        """Nothing to do: a file is not away."""
 
     def resync(self) -> None:
         """Nothing to do: one machine, one clock."""

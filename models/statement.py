@@ -32,7 +32,7 @@ class Statement:
 
     def __init__(self, sql: str, postgresql: str | None = None) -> None:
         self.sqlite = " ".join(sql.split())
-        self.lists = LIST.findall(self.sqlite)
+        self.lists = list(dict.fromkeys(LIST.findall(self.sqlite)))
         self.name = f"taskpost_{next(_numbers)}"
         text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
         names = list(dict.fromkeys(PARAMETER.findall(text)))

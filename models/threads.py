@@ -22,7 +22,7 @@ THREAD = f"m.realm = :realm AND m.task_id = :task_id AND {ORIGINAL} AND {PART}"
 
 HISTORY = page_of(
     f"""
-    SELECT m.seq, {{size}} FROM messages m
+    SELECT m.seq{{size}} FROM messages m
     WHERE {THREAD} AND m.seq > :after AND m.seq <= :fence ORDER BY m.seq LIMIT :fetch
     """
 )

@@ -59,21 +59,27 @@ class Agent:
         return ok(self.http.post(f"/agents/{self.name}/retire"))
 
     def try_send(
-        self, to: "str | Agent", type: str = "request", headers: Any = None, **fields: Any
+        self,
+        to: "str | Agent",
+        type: str = "request",
+        options: Any = None,
+        headers: Any = None,
+        **fields: Any,
     ) -> TestResponse:
-        """Send, and see what comes of it."""
+        """Send, and see what comes of it; ``options`` are those of a request."""
         recipient = to.name if isinstance(to, Agent) else to
         body = {"from": self.name, "type": type, **fields}
-        return self.http.post(f"/agents/{recipient}/inbox", body, headers=headers)
+        path = f"/agents/{recipient}/inbox"
+        return self.http.post(path, body, headers=headers, **(options or {}))
 
     def send(self, to: "str | Agent", type: str = "request", **fields: Any) -> Any:
         """Send a message; the message."""
         return ok(self.try_send(to, type, **fields))
 
-    def try_poll(self, headers: Any = None, **query: Any) -> TestResponse:
-        """Look into the inbox, and see what comes of it."""
+    def try_poll(self, headers: Any = None, options: Any = None, **query: Any) -> TestResponse:
+        """Look into the inbox, and see what comes of it; ``options`` are those of a request."""
         path = f"/agents/{self.name}/inbox"
-        return self.http.get(path, query_string=query, headers=headers)
+        return self.http.get(path, query_string=query, headers=headers, **(options or {}))
 
     def poll(self, **query: Any) -> list[Any]:
         """The messages of a look into the inbox."""

@@ -14,6 +14,12 @@ from tests.actors import Agent, Http
 DATABASES = ("sqlite", "postgresql")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the tests of many processes go on, in seconds."""
+    parser.addoption("--sqlite-seconds", type=float, default=30)
+    parser.addoption("--postgresql-seconds", type=float, default=10)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
     """A PostgreSQL server for the whole run."""

@@ -45,6 +45,12 @@ def _validator(reference: str) -> Draft202012Validator:
     return Draft202012Validator(schema, format_checker=FormatChecker())
 
 
+def _resolved(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer itself where the contract refers to one that several operations share."""
+    name = answer.get("$ref", "").removeprefix("#/components/responses/")
+    return _contract()["components"]["responses"][name] if name else answer
+
+
 def check(method: str, path: str, response: TestResponse) -> None:
     """Fail when the answer is not what the contract says."""
     status = response.status_code
@@ -56,7 +62,7 @@ def check(method: str, path: str, response: TestResponse) -> None:
         assert status in (204, 404, 405), f"{method} {path}: {response.status}"
         return
     assert str(status) in found["responses"], f"{method} {path}: {status} is not in the contract"
-    content = found["responses"][str(status)].get("content", {})
+    content = _resolved(found["responses"][str(status)]).get("content", {})
     if not content or method == "HEAD":
         assert not response.data
         return

@@ -2,25 +2,56 @@
 
 from typing import Any
 
+from api import waiting
 from api.call import Answer, Call
-from inbox import acks, poll, receipts, send
+from api.waiting import Later, Parked
+from inbox import acks, poll, receipts, replies, send
+from inbox.bell import Address, Wait
 from inbox.errors import InvalidRequest
 from inbox.ids import cursor
+from inbox.message import Message
 from inbox.poll import Filter
 from inbox.send import Letter
 
 
-def send_one(call: Call) -> Answer:
-    """201 with the message, or 200 with the one that was sent before with the same key."""
-    key = call.headers.get("HTTP_IDEMPOTENCY_KEY")
-    sent, again = send.send(call.actor, _letter(call.path["agent"], call.body, key))
-    headers = (("Location", f"/inbox/messages/{sent.id}"), *_replayed(again))
-    return Answer(sent, 200 if again else 201, headers)
+def send_one(call: Call) -> Answer | Parked:
+    """201 with the message, or 200 with the one that was sent before with the same key.
+
+    With ``wait``: 200 with the first done, failed or question that comes back
+    on the task, or 202 with the message when the time is up.
+    """
+    if call.wait is not None:
+        return _reply(call, call.wait)
+    letter = _letter(call.path["agent"], call.body, _header_key(call))
+    sent, again = send.send(call.actor, letter)
+    patience = waiting.seconds(call)
+    if patience and not call.final:
+        wait = Wait([Address(call.actor.realm, sent.sender)], patience, kept=(sent, again))
+        wait.rung = True  # look once after the commit: a repeated request may have its reply
+        return Parked(wait)
+    status = 202 if patience else 200 if again else 201
+    return Answer(sent, status, _sent_headers(sent, again))
+
+
+def _reply(call: Call, wait: Wait) -> Answer | Parked:
+    sent, again = wait.kept
+
+    def look(last: bool) -> Answer | Later:
+        found = replies.first(call.actor.realm, sent)
+        if found is not None:
+            return Answer(found)
+        return Answer(sent, 202, _sent_headers(sent, again)) if last else Later.RUNG
+
+    return waiting.until(call, 0, (), look)
+
+
+def _sent_headers(sent: Message, again: bool) -> tuple[tuple[str, str], ...]:
+    return (("Location", f"/inbox/messages/{sent.id}"), *_replayed(again))
 
 
 def send_many(call: Call) -> Answer:
     """201 with the messages, or 200 when all of them were sent before with the same keys."""
-    key = call.headers.get("HTTP_IDEMPOTENCY_KEY")
+    key = _header_key(call)
     letters = [
         _letter(item["to"], item, f"{key}#{index}" if key else None)
         for index, item in enumerate(call.body["messages"])
@@ -43,12 +74,13 @@ def _letter(to: str, body: dict[str, Any], header_key: str | None) -> Letter:
         reply_to=body.get("reply_to"),
         expires_in=body.get("expires_in"),
         deliver_in=body.get("deliver_in"),
-        idempotency_key=key or _checked(header_key),
+        idempotency_key=key or header_key,
     )
 
 
-def _checked(key: str | None) -> str | None:
-    if key and not (len(key) <= 300 and key.isprintable()):
+def _header_key(call: Call) -> str | None:
+    key = call.headers.get("HTTP_IDEMPOTENCY_KEY")
+    if key and not (len(key) <= 255 and key.isprintable()):
         raise InvalidRequest("The header Idempotency-Key is not 1 to 255 printable characters.")
     return key or None
 
@@ -57,9 +89,15 @@ def _replayed(again: bool) -> tuple[tuple[str, str], ...]:
     return (("Idempotency-Replayed", "true"),) if again else ()
 
 
-def look(call: Call) -> Answer:
-    """A page of the inbox, or 304 when it is as the caller has seen it."""
-    query = call.query
+def look(call: Call) -> Answer | Parked:
+    """A page of the inbox, or 304 when it is as the caller has seen it.
+
+    With ``wait``: once there is a message or, with If-None-Match, a change.
+    """
+    query, patience = call.query, waiting.seconds(call)
+    if patience and "after" in query:
+        errors = [{"pointer": "?wait", "detail": "does not go with after"}]
+        raise InvalidRequest("?wait does not go with after: it pages one look.", errors=errors)
     wanted = Filter(
         status=query["status"],
         task_ids=tuple(dict.fromkeys(query.get("task_id", ()))),
@@ -67,11 +105,20 @@ def look(call: Call) -> Answer:
         sender=query.get("sender"),
         after=cursor(query["after"]) if "after" in query else None,
     )
-    found = poll.poll(call.actor, call.path["agent"], wanted, query["limit"])
-    headers = (("ETag", f'W/"{found.tag}"'), ("Cache-Control", "no-cache"))
-    if _matches(call.headers.get("HTTP_IF_NONE_MATCH", ""), found.tag):
-        return Answer(b"", 304, headers)
-    return Answer(_page(found.messages, found.next), headers=headers)
+    known = call.headers.get("HTTP_IF_NONE_MATCH", "")
+
+    def once(last: bool) -> Answer | Later:
+        found = poll.poll(call.actor, call.path["agent"], wanted, query["limit"])
+        same = _matches(known, found.tag)
+        if not last and (same or (not known and not found.messages)):
+            return Later.RUNG
+        headers = (("ETag", f'W/"{found.tag}"'), ("Cache-Control", "no-cache"))
+        if same:
+            return Answer(b"", 304, headers)
+        return Answer(_page(found.messages, found.next), headers=headers)
+
+    addresses = poll.addresses(call.actor, call.path["agent"]) if patience else ()
+    return waiting.until(call, patience, addresses, once)
 
 
 def _matches(header: str, tag: str) -> bool:

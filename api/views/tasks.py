@@ -1,7 +1,10 @@
 """Views of tasks: list, summary, history, close."""
 
+from api import waiting
 from api.call import Answer, Call
+from api.waiting import Later, Parked
 from inbox import tasks
+from inbox.bell import Address
 
 
 def listed(call: Call) -> Answer:
@@ -18,13 +21,22 @@ def read(call: Call) -> Answer:
     return Answer(tasks.read(call.actor, call.path["task_id"]))
 
 
-def history(call: Call) -> Answer:
-    """A page of a task's messages, oldest first."""
-    query = call.query
-    found, place = tasks.history(
-        call.actor, call.path["task_id"], query.get("after"), query["limit"]
-    )
-    return Answer({"messages": found} if place is None else {"messages": found, "next": place})
+def history(call: Call) -> Answer | Parked:
+    """A page of a task's messages, oldest first. With ``wait``: once there is one."""
+    query, task_id = call.query, call.path["task_id"]
+
+    def once(last: bool) -> Answer | Later:
+        found, place, hidden = tasks.history(
+            call.actor, task_id, query.get("after"), query["limit"]
+        )
+        if hidden and not last:
+            return Later.SOON
+        if not found and not last:
+            return Later.RUNG
+        return Answer({"messages": found} if place is None else {"messages": found, "next": place})
+
+    address = Address(call.actor.realm, task_id=task_id)
+    return waiting.until(call, waiting.seconds(call), [address], once, fenced=True)
 
 
 def close(call: Call) -> Answer:

@@ -1,0 +1,174 @@
+"""The bell: who waits for what in this process, and who is to look again.
+
+A wait is taken out *before* looking. Whatever is rung between the look and
+the waiting has then been heard, and cannot be missed. A ring carries an
+address, never a message: whoever is woken looks again.
+
+Addresses are an inbox, or a task's thread, of a realm. They are rung once
+what was written has been committed (``inbox.turn``), or by the watch, which
+hears of other processes (``inbox.watch``).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from models import clock
+
+Callback = Callable[[], None]
+
+MOST = 10_000  # timers kept an address, and addresses with timers
+
+
+class Address(NamedTuple):
+    """Something that can be waited for: an inbox or a thread."""
+
+    realm: str
+    inbox: str | None = None
+    task_id: str | None = None
+
+
+class Wait:
+    """One wait, for any of its addresses, until ``deadline`` (seconds of ``time.monotonic``).
+
+    ``kept`` is what a view wants to find again when it is called again.
+    """
+
+    __slots__ = ("addresses", "callback", "deadline", "ends", "kept", "rung")
+
+    def __init__(self, addresses: Iterable[Address], seconds: float, kept: object = None) -> None:
+        self.ends = time.monotonic() + seconds  # when the caller's patience does
+        self.deadline = self.ends  # when to look again at the latest
+        self.kept = kept
+        self.rung = False
+        self.callback: Callback | None = None
+        self.addresses: tuple[Address, ...] = ()
+        self.watch(addresses)
+
+    def watch(self, addresses: Iterable[Address]) -> None:
+        """Wait for these addresses instead."""
+        self.cancel()
+        self.rung = False
+        self.addresses = tuple(addresses)
+        with _lock:
+            for address in self.addresses:
+                _waits.setdefault(address, set()).add(self)
+            self.deadline = min([self.ends, *map(_next_due, self.addresses)])
+
+    def listen(self, callback: Callback) -> None:
+        """Have ``callback`` called once, when it is worth looking again; perhaps at once."""
+        with _lock:
+            if not self.rung:
+                self.callback = callback
+                return
+        callback()
+
+    def block(self) -> None:
+        """Wait in this thread until it is worth looking again or the deadline has passed."""
+        heard = threading.Event()
+        self.listen(heard.set)
+        heard.wait(max(0.0, self.deadline - time.monotonic()))
+        self.callback = None
+
+    def over(self) -> bool:
+        """Whether the caller's patience has ended, or the process is about to."""
+        return _dismissed.is_set() or time.monotonic() >= self.ends
+
+    def cancel(self) -> None:
+        """Wait no longer."""
+        with _lock:
+            for address in self.addresses:
+                others = _waits.get(address)
+                if others is not None:
+                    others.discard(self)
+                    if not others:
+                        del _waits[address]
+            self.addresses = ()
+            self.callback = None
+
+
+_lock = threading.RLock()
+_dismissed = threading.Event()
+_waits: dict[Address, set[Wait]] = {}
+_due: dict[Address, list[float]] = {}  # when delayed messages of this process become visible
+_unit = threading.local()  # what the unit of work of a thread has written, not yet committed
+listeners: list[Callable[[set[Address]], None]] = []  # told what this process has committed
+
+
+def written(realm: str, inbox: str, task_id: str, visible_at: int = 0) -> None:
+    """Note that a message has been written; it is rung when the unit of work commits.
+
+    ``visible_at`` is when it is to be seen, in ms, where that is later.
+    """
+    noted = _unit.__dict__.setdefault("noted", set())
+    noted.update((Address(realm, inbox), Address(realm, task_id=task_id)))
+    if visible_at:
+        _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
+
+
+def committed() -> None:
+    """Ring for what the unit of work of this thread has written."""
+    noted = _unit.__dict__.pop("noted", None)
+    later = _unit.__dict__.pop("later", ())
+    if not noted:
+        return
+    for address, visible_at in later:
+        _arm(address, time.monotonic() + (visible_at - clock.now()) / 1000)
+    ring(noted)
+    for listener in listeners:
+        listener(noted)
+
+
+def abandoned() -> None:
+    """Forget what the unit of work of this thread has written: it was taken back."""
+    _unit.__dict__.clear()
+
+
+def ring(addresses: Iterable[Address]) -> None:
+    """Wake whoever waits for one of these; may be called from any thread."""
+    woken: list[Callback] = []
+    with _lock:
+        for address in addresses:
+            for wait in _waits.get(address, ()):
+                wait.rung = True
+                if wait.callback is not None:
+                    woken.append(wait.callback)
+                    wait.callback = None
+    for callback in woken:
+        callback()
+
+
+def dismiss() -> None:
+    """End all waiting: the process is about to end. May be called from a signal's handler."""
+    _dismissed.set()
+    ring(waited_for())
+
+
+def waited_for() -> list[Address]:
+    """What anybody waits for at this moment."""
+    with _lock:
+        return list(_waits)
+
+
+def _arm(address: Address, at: float) -> None:
+    """Let the waits of an address look again at ``at``, a time of ``time.monotonic``."""
+    with _lock:
+        times = _due.setdefault(address, []) if len(_due) < MOST else []
+        if len(times) < MOST:  # beyond that, the watch finds what has become due
+            times.append(at)
+        for wait in _waits.get(address, ()):
+            wait.deadline = min(wait.deadline, at)
+
+
+def _next_due(address: Address) -> float:
+    times = _due.get(address)
+    if not times:
+        return float("inf")
+    now = time.monotonic()
+    ahead = [at for at in times if at > now]
+    if ahead:
+        _due[address] = ahead
+        return min(ahead)
+    del _due[address]
+    return float("inf")

@@ -1,0 +1,88 @@
+"""The watch: rings the bell of this process for what others have written.
+
+A thread with a connection of its own. While anybody waits it asks ten times a
+second what has been written above the last row seen; every two seconds it
+looks into every inbox that is waited for, which finds what a look at the end
+of the table misses: mail that has become due, a row that committed late. On
+PostgreSQL processes also notify each other (``models.notices``), which is
+faster. Losing a wake costs time, never a message.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from inbox import bell, turn
+from inbox.bell import Address
+from inbox.errors import Problem
+from models import notices, watching
+
+TICK = 0.1  # seconds between two looks at the end of the table
+SWEEP = 2.0  # seconds between two looks into everything that is waited for
+
+
+class Watch:
+    """The thread, until ``stop``. ``report`` is told what went wrong in a round."""
+
+    def __init__(self, report: Callable[[Problem], None]) -> None:
+        self.report = report
+        self.stopping = False
+        self.seen: int | None = None  # the last row looked at; None while nobody waits
+        self.swept = 0.0
+        self.line = notices.Line()
+        self.thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        bell.listeners.append(self._tell)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """End the thread; returns within a few seconds."""
+        self.stopping = True
+        bell.listeners.remove(self._tell)
+        self.line.wake()
+        self.thread.join(5)
+
+    def _tell(self, addresses: set[Address]) -> None:
+        self.line.tell(addresses)
+
+    def _run(self) -> None:
+        while not self.stopping:
+            try:
+                self._round()
+            except Problem as problem:
+                self.report(problem)
+                self.seen = None
+                time.sleep(TICK)
+        self.line.close()
+
+    def _round(self) -> None:
+        turn.reading(self._hear)
+        waited = bell.waited_for()
+        if waited:
+            turn.reading(lambda: self._look(waited))
+        else:
+            self.seen = None
+
+    def _hear(self) -> None:
+        heard = self.line.listen(TICK)
+        if heard is None or heard:
+            waited = bell.waited_for()
+            bell.ring(each for each in waited if heard is None or notices.short(each) in heard)
+
+    def _look(self, waited: list[Address]) -> None:
+        if self.seen is None:
+            # Somebody may have written between the first wait's look and this one.
+            self.seen, self.swept = watching.newest(), time.monotonic()
+            bell.ring(waited)
+        self.seen, rows = watching.above(self.seen)
+        for realm, inbox, task_id in rows:
+            bell.ring((Address(realm, inbox), Address(realm, task_id=task_id)))
+        if time.monotonic() - self.swept >= SWEEP:
+            self.swept = time.monotonic()
+            self._sweep(waited)
+
+    def _sweep(self, waited: list[Address]) -> None:
+        bell.ring(each for each in waited if each.inbox is None)
+        for realm in {each.realm for each in waited}:
+            boxes = [each.inbox for each in waited if each.realm == realm and each.inbox]
+            found = watching.unread(realm, boxes) if boxes else []
+            bell.ring(Address(realm, inbox) for inbox in found)
