@@ -1,18 +1,39 @@
 """The application: opens the database that the settings name and makes the WSGI application."""
 
+import asyncio
+from collections.abc import Callable
+
 from api import log
 from api.service import Service
+from api.worker import LoopWorker
 from inbox import turn
 from inbox.errors import Problem
 from inbox.housekeeping import Housekeeping
 from inbox.settings import Settings
 from inbox.watch import Watch
 
+__all__ = ["LoopWorker", "Service", "create_app", "fit", "start_beside"]
+
 
 def create_app(settings: Settings) -> Service:
     """The WSGI application with its database open; raises ``turn.Unusable``."""
     turn.open(settings.database, settings.database_timeout)
     return Service(settings.max_body, max(1, settings.threads // 2))
+
+
+def fit(worker: LoopWorker, settings: Settings) -> None:
+    """Give a loop worker what it needs to let requests share turns and wait without threads."""
+    worker.turns = turn.Shared()  # type: ignore[misc]
+    worker.max_body = settings.max_body
+    worker.max_parked = settings.max_waiting
+    log.soon = _in_this_round
+
+
+def _in_this_round(flush: Callable[[], None]) -> None:
+    try:
+        asyncio.get_running_loop().call_soon(flush)
+    except RuntimeError:  # a thread beside the loop has something to say
+        flush()
 
 
 def start_beside() -> list[Housekeeping | Watch]:

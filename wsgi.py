@@ -6,10 +6,12 @@ Nothing is opened while gunicorn's own process reads this file: connections do
 not survive a fork.
 """
 
+import multiprocessing
 import os
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 from gunicorn.arbiter import Arbiter
@@ -24,7 +26,7 @@ except settings.SettingsError as error:
 
 bind = f"[{read.host}]:{read.port}" if ":" in read.host else f"{read.host}:{read.port}"
 workers = read.workers
-worker_class = "gthread"
+worker_class = "api.worker.LoopWorker"
 threads = read.threads
 graceful_timeout = read.graceful_timeout
 keepalive = 75
@@ -37,11 +39,20 @@ _beside: list[Any] = []
 
 
 def on_starting(arbiter: Arbiter) -> None:
-    """Gunicorn's hook: end at once, with one line, when it could not listen."""
+    """Gunicorn's hook: end at once, with one line, when the service could not work."""
     if arbiter.address != [(read.host, read.port)]:
         sys.exit("taskpost: set TASKPOST_HOST and TASKPOST_PORT, not gunicorn's own bind")
-    if arbiter.master_pid or "LISTEN_FDS" in os.environ:
-        return  # it has inherited its socket
+    if not (arbiter.master_pid or "LISTEN_FDS" in os.environ):  # else it has inherited its socket
+        _try_port()
+    # In a process of its own: nothing may be open in this one when it forks.
+    trial = multiprocessing.get_context("fork").Process(target=_open)
+    trial.start()
+    trial.join()
+    if trial.exitcode:
+        sys.exit(1)
+
+
+def _try_port() -> None:
     try:
         with socket.socket(socket.AF_INET6 if ":" in read.host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,26 +64,56 @@ def on_starting(arbiter: Arbiter) -> None:
         )
 
 
-def create() -> app.Service:
-    """The application of this worker process; ends the process when it cannot start."""
+def _open() -> app.Service:
     try:
-        service = app.create_app(read)
+        return app.create_app(read)
     except turn.Unusable as error:
-        print("taskpost:", " ".join(str(error).split()), file=sys.stderr)
-        sys.exit(Arbiter.APP_LOAD_ERROR)
-    _beside.extend(app.start_beside())
-    return service
+        sys.exit("taskpost: " + " ".join(str(error).split()))
+
+
+def post_fork(arbiter: Arbiter, worker: object) -> None:
+    """Gunicorn's hook: until it has handlers of its own, a worker that is told to end does so.
+
+    With the arbiter's, which it has inherited, it would note the signal and go on.
+    """
+    ends = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    for number in ends:
+        signal.signal(number, lambda number, frame: sys.exit(0))
+    while not arbiter.SIG_QUEUE.empty():
+        if arbiter.SIG_QUEUE.get() in ends:
+            sys.exit(0)
+
+
+def create() -> app.Service:
+    """The application of this worker process.
+
+    A worker that cannot open the database, which was there when the service
+    started, ends after a second, and gunicorn starts another.
+    """
+    try:
+        return _open()
+    except SystemExit:
+        time.sleep(1)
+        raise
 
 
 def post_worker_init(worker: object) -> None:
-    """Gunicorn's hook: let those who wait have their answers when the worker is told to end."""
-    ending = signal.getsignal(signal.SIGTERM)
+    """Gunicorn's hook: the worker is about to serve.
 
+    Those who wait are to have their answers when it is told to end.
+    """
+    # Here, not in ``create``: gunicorn runs this file once for the hooks and once for that.
+    _beside.extend(app.start_beside())
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
+        signal.signal(number, _dismissing(signal.getsignal(number)))
+
+
+def _dismissing(ending: Any) -> Any:
     def end(number: int, frame: Any) -> None:
         bell.dismiss()
-        ending(number, frame)  # type: ignore[operator,misc]
+        ending(number, frame)
 
-    signal.signal(signal.SIGTERM, end)
+    return end
 
 
 def worker_exit(server: object, worker: object) -> None:

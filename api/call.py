@@ -1,5 +1,6 @@
 """A request as a view sees it, and what a view answers."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from inbox.bell import Wait
@@ -11,7 +12,7 @@ class Call(NamedTuple):
 
     actor: Actor
     path: dict[str, str]
-    query: dict[str, Any]
+    query: Mapping[str, Any]
     body: dict[str, Any]
     headers: dict[str, Any]  # the WSGI environ: HTTP_IF_NONE_MATCH and the like
     wait: Wait | None = None  # given when the request has been parked and is looked at again

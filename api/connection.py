@@ -1,10 +1,10 @@
-"""One client's connection: its bytes become requests, and their answers bytes, in order.
+"""One client's connection: its requests are run in order, and their answers written.
 
-The connection reads, waits and writes. When an answer may go out is the
-worker's business (``LoopWorker.settle``).
+When an answer may be written is the worker's business (``Turn.settle``).
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain
@@ -13,23 +13,23 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-import httptools
-
-from api import heads, refusals, wire
+from api import refusals, wire
 from api.heads import Environ
-from api.refusals import Refusal
+from api.receiver import BODY, HEAD, NOTHING, Receiver, Request
+from api.refusals import UNFORESEEN, Refusal
 
 if TYPE_CHECKING:
     from api.worker import LoopWorker
 
+BUFFER = memoryview(bytearray(65536))  # one for all: what is read is parsed at once
 SLICE = 4096  # bytes parsed at once
 BACKLOG = 16384  # bytes of pipelined requests that wait before reading is paused
-REQUEST_COST = 1024  # what a waiting request counts towards that, beside its body
-BURST = 16  # pipelined requests answered, or pieces written, before others have their turn
-LINGER = 2.0  # seconds for a client to read its last answer or to finish what it is sending
+BURST = 16  # pipelined requests run, or pieces of an answer written, before others have a turn
+LINGER = 2.0  # seconds for a client to read its last answer, or to finish what it is sending
 
-# What a connection is doing; each but BUSY has its deadline.
-IDLE, HEAD, BODY, BUSY, STALLED, CLOSING = range(6)
+# What a connection is doing. Each but BUSY has a deadline.
+IDLE = NOTHING  # and HEAD, BODY
+BUSY, STALLED, CLOSING = range(3, 6)
 
 
 class Wait(Protocol):
@@ -44,60 +44,27 @@ class Wait(Protocol):
         """Nobody listens any more."""
 
 
-class Request:
-    """One request, kept as it came: it may have to run more than once."""
-
-    __slots__ = ("began", "body", "environ", "extra", "keep_alive", "refusal", "reruns")
-
-    def __init__(self, environ: Environ, keep_alive: bool) -> None:
-        self.environ = environ
-        self.keep_alive = keep_alive
-        self.body = b""
-        self.extra: Environ | None = None  # what its next run is told besides
-        self.refusal: Refusal | None = None  # its answer, if the application is not to run
-        self.reruns = 0
-        self.began = 0.0
-
-
 class Connection(asyncio.BufferedProtocol):
-    """What asyncio and httptools call back."""
+    """What asyncio calls back, and WSGI's ``start_response``."""
 
     __slots__ = (
-        "backlog", "base", "body", "bursting", "current", "deadline", "deaf", "environ", "eof",
-        "fields", "gap", "got", "headers", "keep", "listening", "parser", "payload", "peer",
-        "pending", "phase", "proxied", "ran", "replay", "request", "rest", "sent", "source",
-        "start", "status", "stream", "timer", "transport", "url", "wait", "worker", "written",
+        "bursting", "current", "deadline", "eof", "headers", "inbound", "keep", "listening",
+        "payload", "phase", "ran", "rest", "sent", "source", "start", "status", "stream", "timer",
+        "transport", "wait", "worker", "written",
     )  # fmt: skip
 
-    def __init__(
-        self, worker: "LoopWorker", base: Environ, peer: tuple[str, str], proxied: bool
-    ) -> None:
+    def __init__(self, worker: "LoopWorker", inbound: Receiver) -> None:
         self.worker = worker
-        self.base = base
-        self.peer = peer
-        self.proxied = proxied  # what it says of its client is believed
+        self.inbound = inbound
         self.transport: Any = None
         self.phase = IDLE
         self.deadline = monotonic() + (LINGER if worker.stopping else worker.header_deadline)
-        # Reading: the head, then the request, that is being received.
-        self.parser: Any = httptools.HttpRequestParser(self)
-        self.environ: Environ | None = None
-        self.request: Request | None = None
-        self.url = b""
-        self.fields = 0
-        self.body: bytes | bytearray = b""
-        self.got = 0  # bytes of body
-        self.gap = 0  # bytes since a head or a piece of body was last complete
-        self.replay = b""
         self.rest = b""  # what is not parsed yet, while reading is paused
-        self.deaf = False  # nothing more is taken in
         self.eof = False
-        # Answering: the requests that wait, and the one that is being answered.
-        self.pending: list[Request] = []
-        self.backlog = 0
         self.bursting = False
+        # The request that is being answered, and its answer.
         self.current: Request | None = None
-        self.ran: Environ = base  # its environ as the application left it
+        self.ran: Environ = {}  # its environ as the application left it
         self.start = self.start_response
         self.status: str | None = None
         self.headers: wire.Headers = ()
@@ -107,176 +74,67 @@ class Connection(asyncio.BufferedProtocol):
         self.stream: Iterator[bytes] | None = None
         self.source: Any = None  # what is streamed
         self.sent = 0
-        # Parked.
+        # What it is parked with.
         self.wait: Wait | None = None
         self.timer: Any = None
         self.listening = False
 
-    # --- reading
+    # --- what comes in
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.worker.connections.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self.worker.buffer
+        return BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self.deaf:
-            self.feed(self.worker.buffer[:nbytes])
+        inbound = self.inbound
+        if nbytes <= SLICE and inbound.backlog <= BACKLOG and not inbound.last:
+            inbound.feed(BUFFER[:nbytes])
+            self.advance()
+        else:
+            self.feed(BUFFER[:nbytes])
 
     def feed(self, data: memoryview) -> None:
-        """Parse what has come, slice by slice, and answer what is whole."""
-        size = len(data)
-        for at in range(0, size, SLICE):
-            if self.backlog > BACKLOG:
+        """Take in what has come, slice by slice, and answer what is whole."""
+        inbound = self.inbound
+        for at in range(0, len(data), SLICE):
+            if inbound.last:
+                return
+            if inbound.backlog > BACKLOG:
                 self.rest = bytes(data[at:])
                 self.transport.pause_reading()
-                break
-            self.parse(data if size <= SLICE else data[at : at + SLICE])
+                return
+            inbound.feed(data[at : at + SLICE])
             self.advance()
-            if self.deaf:
-                break
 
-    def parse(self, data: memoryview) -> None:
-        self.gap += len(data)
-        offered = None
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            offered = offer.args[0]
-        except httptools.HttpParserCallbackError as error:
-            self.refuse(error.__context__ or error)
-        except httptools.HttpParserError as error:
-            self.refuse(error)
-        if offered is not None:
-            self.decline(data[offered:])
-        elif self.gap > self.worker.max_head:
-            self.refuse(Refusal("headers_too_large", f"The limit is {self.worker.max_head} bytes."))
+    def eof_received(self) -> bool:
+        """The client sends no more. True, and the connection stays, while it is owed an answer."""
+        self.eof = self.inbound.last = True
+        return self.phase != CLOSING and self.wait is None and self.owes()
 
-    def decline(self, data: memoryview) -> None:
-        """Go on in HTTP/1.1 after an offer to upgrade, as RFC 9110, 7.8 allows.
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.wait is not None:
+            self.rise()
+        if self.stream is not None:
+            self.end_stream()
+        self.inbound.forget()
+        self.transport = self.current = self.start = None  # type: ignore[assignment]
+        self.worker.left(self)
 
-        The parser takes what follows for the other protocol. If it is the
-        request's body, it has to be told so.
-        """
-        if self.replay:
-            self.parser.feed_data(self.replay)
-            self.replay = b""
-        if data:
-            self.parse(data)
+    # --- requests, one after the other
 
-    def on_message_begin(self) -> None:
-        if self.replay:
-            return
-        self.environ = environ = self.base.copy()
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = self.peer
-        self.url = b""
-        self.fields = 0
-
-    def on_url(self, url: bytes) -> None:
-        self.url += url
-        if len(self.url) > self.worker.max_line:
-            raise Refusal("uri_too_long", f"The limit is {self.worker.max_line} bytes.")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        worker, environ = self.worker, self.environ
-        self.fields += 1
-        if self.fields > worker.max_fields or len(name) + len(value) > worker.max_field:
-            limits = f"{worker.max_fields} headers of {worker.max_field} bytes each"
-            raise Refusal("headers_too_large", f"The limit is {limits}.")
-        if environ is None:
-            return  # a trailer
-        key = heads.KEYS.get(name) or heads.key(name)
-        text = value.decode("latin-1").strip(" \t")
-        environ[key] = heads.repeated(key, environ[key], text) if key in environ else text
-
-    def on_headers_complete(self) -> None:
-        self.gap = 0
-        if self.replay:
-            return
-        parser, environ, worker = self.parser, self.environ, self.worker
-        version = environ["SERVER_PROTOCOL"] = "HTTP/" + parser.get_http_version()
-        if version not in ("HTTP/1.1", "HTTP/1.0"):
-            raise Refusal("http_version_not_supported", "The version is not 1.1 or 1.0.")
-        method = environ["REQUEST_METHOD"] = parser.get_method().decode("ascii")
-        if len(method) + len(self.url) + len("  HTTP/1.1") > worker.max_line:
-            raise Refusal("uri_too_long", f"The limit is {worker.max_line} bytes.")
-        heads.check_host(environ)
-        heads.target(self.url, environ)
-        length = heads.body_length(environ)
-        if length is not None and length > worker.max_body:
-            raise Refusal("body_too_large", f"The limit is {worker.max_body} bytes.")
-        if "HTTP_EXPECT" in environ:
-            heads.check_expectation(environ)
-        if "HTTP_UPGRADE" in environ and length != 0 and parser.should_upgrade():
-            self.replay = heads.replay(length)
-        if self.proxied:
-            heads.forwarded(environ, worker.proxies)
-        self.request = Request(environ, parser.should_keep_alive())
-        self.environ = None
-        self.body = b""
-        self.got = 0
-
-    def on_body(self, data: bytes) -> None:
-        self.gap = 0
-        self.got += len(data)
-        if self.got > self.worker.max_body:
-            raise Refusal("body_too_large", f"The limit is {self.worker.max_body} bytes.")
-        if not self.body:
-            self.body = data
-        elif type(self.body) is bytes:
-            self.body = bytearray(self.body + data)
-        else:
-            self.body += data
-
-    def on_message_complete(self) -> None:
-        request = self.request
-        if self.replay or request is None:
-            return
-        self.gap = 0
-        self.request = None
-        request.body = bytes(self.body)
-        self.body = b""
-        if request.environ.pop("HTTP_TRANSFER_ENCODING", None):
-            request.environ["CONTENT_LENGTH"] = str(self.got)
-        self.line_up(request)
-
-    def line_up(self, request: Request) -> None:
-        self.pending.append(request)
-        self.backlog += REQUEST_COST + len(request.body)
-        if not request.keep_alive:
-            self.deaf = True
-
-    def refuse(self, error: BaseException) -> None:
-        """Make an error the last answer of this connection."""
-        if self.deaf:
-            return  # it stands in what follows a last request
-        request = self.request or Request(self.environ or self.base.copy(), False)
-        self.request = self.environ = None
-        request.keep_alive = False
-        request.refusal = error if isinstance(error, Refusal) else self.unreadable(error)
-        self.line_up(request)
-
-    def unreadable(self, error: BaseException) -> Refusal:
-        """What to say of an error that the parser or a callback raised."""
-        if not isinstance(error, httptools.HttpParserError):
-            self.worker.log.error("Error reading a request", exc_info=error)
-            return Refusal("internal_error", UNFORESEEN)
-        if str(error) in ("Invalid HTTP version", "Pause on PRI/Upgrade"):
-            return Refusal("http_version_not_supported", "The version is not 1.1 or 1.0.")
-        return Refusal("bad_request", f"{error}.")
-
-    # --- answering
+    def owes(self) -> bool:
+        return self.current is not None or bool(self.inbound.pending)
 
     def advance(self) -> None:
-        """Answer the requests that wait, as far as that goes without waiting."""
+        """Run the requests that wait, as far as that goes without waiting."""
+        inbound = self.inbound
         for _ in range(BURST):
-            if not self.pending or self.current is not None or self.phase >= STALLED:
+            if not inbound.pending or self.current is not None or self.phase >= STALLED:
                 break
-            request = self.pending.pop(0)
-            self.backlog -= REQUEST_COST + len(request.body)
-            self.run(request)
+            self.run(inbound.next())
         else:
             if not self.bursting:
                 self.bursting = True
@@ -289,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is None:
             return
         self.advance()
-        if self.backlog <= BACKLOG and not self.deaf:
+        if self.inbound.backlog <= BACKLOG and not self.inbound.last:
             rest, self.rest = self.rest, b""
             self.feed(memoryview(rest))
             if not self.rest:
@@ -297,58 +155,77 @@ class Connection(asyncio.BufferedProtocol):
         if self.eof and not self.owes():
             self.leave()
 
-    def owes(self) -> bool:
-        """Whether the client is still to get an answer."""
-        return bool(self.pending) or self.current is not None
-
     def rearm(self) -> None:
-        """Set the deadline of what the connection has come to do."""
+        """Set the deadline for what the connection has come to do."""
+        inbound, worker = self.inbound, self.worker
         if self.phase >= STALLED:
             return
         if self.owes():
             self.phase, self.deadline = BUSY, inf
-        elif self.request is not None:
+        elif inbound.state == BODY:
             if self.phase != BODY:
-                self.phase, self.deadline = BODY, monotonic() + self.worker.body_deadline
-                if not self.got and "HTTP_EXPECT" in self.request.environ:
+                self.phase, self.deadline = BODY, monotonic() + worker.body_deadline
+                if inbound.encourages():
                     self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        elif self.environ is not None and self.phase != HEAD:
-            self.phase, self.deadline = HEAD, monotonic() + self.worker.header_deadline
+        elif inbound.state == HEAD and self.phase != HEAD:
+            self.phase, self.deadline = HEAD, monotonic() + worker.header_deadline
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        if self.phase in (HEAD, BODY):
+            self.inbound.refuse(Refusal("request_timeout", "The request did not arrive in time."))
+            self.advance()
+        elif self.phase == IDLE:
+            self.phase, self.deadline = CLOSING, monotonic() + self.worker.write_deadline
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def stop(self) -> None:
+        """The worker stops: answer what is parked, and do not stay open for nothing."""
+        if self.wait is not None:
+            self.wake()
+        elif self.phase == IDLE:
+            self.deadline = min(self.deadline, monotonic() + self.worker.stop_linger)
+
+    # --- running one
 
     def run(self, request: Request) -> None:
         """Call the application; the worker decides what becomes of its answer."""
         worker = self.worker
         self.current = request
         environ = self.ran = request.environ.copy()
-        if worker.watching:
-            worker.note_start(request)
+        self.status = None
+        self.keep = request.keep_alive
         if request.refusal is not None:
             self.deliver(self.problem(*request.refusal.args))
             return
+        worker.count()
+        self.written = []
         environ["wsgi.input"] = BytesIO(request.body)
         environ["taskpost.park"] = self.park
         if request.extra is not None:
             environ.update(request.extra)
-        if worker.stopping or self.eof:
+        if self.eof or worker.stopping:
             environ["taskpost.final"] = True
-        self.status = None
-        self.written = []
-        self.keep = worker.counted() and request.keep_alive
         try:
-            if worker.before is not None:
-                worker.before(worker, worker.seen(environ))
+            if worker.watching:
+                worker.note_start(request)
             payload = self.taken(worker.wsgi(environ, self.start))
         except Exception:
             self.wait = None
             payload = self.problem("internal_error", UNFORESEEN)
             worker.log.exception("Error in request %s", environ["taskpost.request_id"])
         if self.stream is None:
-            worker.settle(self, payload)
+            worker.turn.settle(self, payload)
+        else:
+            self.transport.write(payload)
+            self.pump()
 
     def start_response(
         self, status: str, headers: wire.Headers, exc_info: Any = None
     ) -> Callable[[bytes], None]:
-        """PEP 3333's start_response."""
+        """PEP 3333's."""
         if exc_info is not None:
             if self.stream is not None:
                 raise exc_info[1].with_traceback(exc_info[2])
@@ -358,20 +235,210 @@ class Connection(asyncio.BufferedProtocol):
         return self.written.append
 
     def taken(self, result: Iterable[bytes]) -> bytes:
-        """The whole answer as bytes, unless it has become ``stream``."""
-        if type(result) is list or type(result) is tuple:
-            if self.wait is not None:
-                return b""
-            return self.whole(b"".join(self.written) + b"".join(result))
+        """The answer as bytes; of one that is now ``stream``, the head."""
+        whole = type(result) is list or type(result) is tuple
         try:
             if self.wait is not None:
                 return b""
-            if self.worker.turns is not None:
+            if whole or self.worker.turns is not None:
                 # What an iterator read later, it would read outside its turn.
-                return self.whole(b"".join(chain(result, self.written)))
+                body = b"".join(result)
+                return self.written_out(b"".join(self.written) + body if self.written else body)
             return self.begun(iter(result))
         finally:
-            if self.stream is None:
-                close(result)
-            else:
+            if self.stream is not None:
                 self.source = result
+            elif not whole and hasattr(result, "close"):
+                result.close()
+
+    def written_out(self, body: bytes) -> bytes:
+        """The answer whose body is known, as bytes."""
+        worker = self.worker
+        assert self.current is not None
+        if self.status is None:
+            raise wire.BadAnswer("start_response was not called.")
+        keep = self.keep = self.keep and not worker.stopping
+        environ = self.current.environ
+        self.sent = len(body)
+        return wire.whole(environ, self.status, self.headers, body, worker.common, keep)
+
+    def succeeded(self) -> bool:
+        return self.status is not None and self.status < "4"
+
+    def problem(self, code: str, detail: str) -> bytes:
+        """A problem document as bytes, whatever else has been answered; it ends the connection."""
+        request_id = self.ran.setdefault("taskpost.request_id", token_hex(8))
+        self.keep = False
+        self.status, self.headers, body = refusals.problem(code, detail, request_id)
+        return self.written_out(body)
+
+    def deliver(self, payload: bytes) -> None:
+        """Write the answer to the current request."""
+        if self.transport is not None:
+            self.transport.write(payload)
+            self.answered()
+
+    def answered(self) -> None:
+        """The answer to the current request has been written."""
+        if self.worker.watching:
+            self.worker.note_answer(self)
+        self.current = None
+        self.ran = {}
+        if not self.keep:
+            self.leave()
+        elif self.phase != STALLED:
+            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
+
+    def leave(self) -> None:
+        """End the connection once the client has what was written.
+
+        Closing while it still sends would reset the connection, and the answer might be lost.
+        """
+        transport = self.transport
+        self.inbound.forget()
+        self.phase = CLOSING
+        waits = self.worker.write_deadline if transport.get_write_buffer_size() else LINGER
+        self.deadline = monotonic() + waits
+        if self.eof or transport.is_closing():
+            transport.close()
+            return
+        transport.resume_reading()
+        try:
+            transport.write_eof()
+        except OSError:  # the client has reset it
+            transport.abort()
+
+    # --- answers that wait for the end of a turn
+
+    def release(self, durable: bool) -> None:
+        """The turn that held the answer has ended."""
+        payload, self.payload = self.payload, b""
+        if self.transport is None:
+            return
+        if not durable:
+            detail = "The database broke while committing."
+            payload = self.problem("outcome_unknown", detail)
+        self.deliver(payload)
+        self.worker.loop.call_soon(self.proceed)
+
+    def rerun(self) -> None:
+        """Run the current request once more, in a turn of its own."""
+        if self.current is not None:
+            self.worker.turn.end()
+            self.run(self.current)
+            self.proceed()
+
+    # --- requests that wait for something to happen
+
+    def park(self, wait: Wait) -> bool:
+        """What the application calls: true if the request is to wait and run again."""
+        if self.worker.parked >= self.worker.max_parked or "taskpost.final" in self.ran:
+            return False
+        self.wait = wait
+        return True
+
+    def lie_down(self) -> None:
+        """Wait: the application has parked the request and returned."""
+        assert self.wait is not None
+        self.ran = {}
+        self.worker.parked += 1
+        self.timer = self.worker.loop.call_at(self.wait.deadline, self.wake)
+        self.listening = True
+        self.wait.listen(self.bell)
+
+    def bell(self) -> None:
+        """What the wait calls: run again, though not inside of whoever rings."""
+        self.listening = False
+        loop = self.worker.loop
+        if threading.get_ident() == self.worker.thread:
+            loop.call_soon(self.wake)
+        else:
+            loop.call_soon_threadsafe(self.wake)
+
+    def wake(self) -> None:
+        """Run the parked request again; for the last time when the worker stops."""
+        if self.wait is None or self.current is None:
+            return
+        wait = self.rise()
+        self.current.extra = {"taskpost.waited": wait}
+        if self.worker.stopping:
+            self.current.extra["taskpost.final"] = True
+        self.run(self.current)
+        self.proceed()
+
+    def rise(self) -> Wait:
+        """Stop waiting."""
+        wait, self.wait = self.wait, None
+        assert wait is not None
+        self.worker.parked -= 1
+        self.timer.cancel()
+        self.timer = None
+        if self.listening:
+            self.listening = False
+            wait.cancel()
+        return wait
+
+    # --- answers that come by and by, and clients that read slowly
+
+    def begun(self, pieces: Iterator[bytes]) -> bytes:
+        """The answer of an application that yields: whole if one piece is all, else its head."""
+        first = next(filter(None, pieces), b"")
+        if self.written:
+            first = b"".join(self.written) + first
+        if self.status is None or self.current is None:
+            raise wire.BadAnswer("start_response was not called.")
+        environ = self.current.environ
+        if wire.bodiless(environ, self.status):
+            return self.written_out(b"")
+        keep = self.keep and not self.worker.stopping
+        head, length, chunked = wire.begun(
+            environ, self.status, self.headers, self.worker.common, keep
+        )
+        self.keep = keep and (chunked or length is not None)
+        if length == len(first):
+            self.sent = length
+            return head + first
+        self.stream = wire.framed(chain((first,), pieces), length, chunked)
+        self.sent = 0
+        return head
+
+    def pump(self) -> None:
+        """Write pieces while the client reads them."""
+        assert self.stream is not None
+        try:
+            for _ in range(BURST):
+                if self.phase == STALLED or self.transport.is_closing():
+                    return
+                piece = next(self.stream, None)
+                if piece is None:
+                    self.end_stream()
+                    self.answered()
+                    return
+                self.sent += len(piece)
+                self.transport.write(piece)
+        except Exception:
+            self.worker.log.exception("Error in the answer of a request")
+            self.transport.abort()  # so that the client knows that it is not whole
+        else:
+            self.worker.loop.call_soon(self.flow)
+
+    def flow(self) -> None:
+        if self.stream is not None:
+            self.pump()
+        if self.current is None:
+            self.proceed()
+
+    def end_stream(self) -> None:
+        source, self.source, self.stream = self.source, None, None
+        if hasattr(source, "close"):
+            source.close()
+
+    def pause_writing(self) -> None:
+        if self.phase != CLOSING:
+            self.phase, self.deadline = STALLED, monotonic() + self.worker.write_deadline
+
+    def resume_writing(self) -> None:
+        if self.phase == STALLED:
+            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
+            self.rearm()
+            self.flow()

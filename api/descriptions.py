@@ -28,11 +28,18 @@ does not apply, and may have fields that this contract does not know yet.
 **Lists** take `limit` and `after`, and answer `next` unless they are at their end.
 
 **Problems** are RFC 9457 documents of type `application/problem+json`. `code` is for programs,
-`hint` says what to do next. Those with `retryable` carry a Retry-After header.
+`hint` says what to do next. Every 503 carries a Retry-After header.
+
+**Waiting.** Where there is a parameter `wait`, an answer that has nothing to tell is held until it
+has. When too many wait already, it comes at once, with a Retry-After header.
 
 **Every path** takes HEAD wherever it takes GET, and OPTIONS, which answers 204 with an Allow
 header. A slash at its end changes nothing. Every answer has an X-Request-Id, the caller's own
 where it sent one of 1 to 64 letters, digits, dots, underscores and hyphens.
+
+**Before it reaches an operation** a request that is no HTTP/1.1, too long or too slow is refused,
+with a problem as well:
+{refusals}.
 
 `docs/protocol.md` is the normative text.
 """
@@ -152,6 +159,7 @@ ANSWER_HEADERS = {
     "ETag": "A mark of what was found, for If-None-Match.",
     "Idempotency-Replayed": "`true` when the message was sent before, with the same key.",
     "Location": "Where the thing can be read.",
-    "Retry-After": "Seconds after which to try again.",
+    "Retry-After": "Seconds after which to try again; where `wait` was asked for, that there was no"
+    " place to wait in.",
     "X-Request-Id": "Names this request in the log of the service.",
 }

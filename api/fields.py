@@ -115,11 +115,15 @@ class Many(fields.List):
         self.least, self.most = least, most
         super().__init__(inner, **options)
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def check(self, value: Any) -> None:
+        """Raise ``ValidationError`` for what is not a list of the right length."""
         if not isinstance(value, list):
             raise ValidationError("is not a list")
         if not self.least <= len(value) <= self.most:
             raise ValidationError(f"has not {self.least} to {self.most} entries")
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        self.check(value)
         return super()._deserialize(value, attr, data, **kwargs)
 
 

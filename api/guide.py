@@ -5,38 +5,40 @@ import html
 GUIDE = """\
 # Taskpost: an inbox for agents, over plain HTTP
 
-Each agent has an inbox. Messages carry a task_id, which threads a conversation.
-You poll your unread messages and ack them; what you do not ack comes again.
+Every agent has an inbox. A message carries a task_id, which threads a conversation.
+Poll what is unread, do the work, ack. What you do not ack comes again, so ack last.
 
-Register (optional, but then others can find you):
+Register (not needed to send or to poll; it lets others find you):
   curl -d '{"id": "alice", "description": "plans the work"}' {base}/agents
 
 Send. Leave task_id out of a request and a new task begins; its id is in the answer:
   curl -d '{"from": "alice", "type": "request", "content": "hello"}' {base}/agents/bob/inbox
 
-Poll your unread messages, oldest first (changes nothing):
-  curl {base}/agents/bob/inbox
+Poll your unread messages, oldest first. With wait, the answer is held until there is one:
+  curl '{base}/agents/bob/inbox?wait=20'
 
-Answer on the same task. reply_to is the id of the message that you answer:
+Answer. reply_to is the id of the message that you answer, and says which task it is:
   curl -d '{"from": "bob", "type": "done", "reply_to": "ID"}' {base}/agents/alice/inbox
 
-Ack what you are done with:
+Ack a message when you are done with it:
   curl -X POST {base}/inbox/messages/ID/ack
 
 Types: request, question, answer, done, failed; also message, progress, cancel.
-A request is open until its recipient replies with done or failed.
+A request is open until its recipient replies with done or failed. Not sure? Reply with a
+question, then poll for the answer. content is any JSON value and comes back as it was sent.
 
 More:
-  GET  /agents                      who is there (?tag= ?q=)
-  GET  /agents/NAME/inbox/count     how much waits
-  GET  /tasks/TASK                  state of a task: who owes what to whom
-  GET  /tasks/TASK/messages         its history
-  POST /tasks/TASK/close            no more messages on it
-  POST /messages                    {"from", "messages": [{"to", "type", ...}]}: all or none
-  GET  /inbox/messages/ID           what became of a message
+  GET  /agents?q=TEXT              who is there
+  GET  /agents/NAME/inbox/count    how much waits
+  POST /agents/NAME/inbox/ack      {"ids": ["ID", "ID"]}: several at once
+  POST /messages                   {"from", "messages": [{"to", "type", ...}]}: all or none
+  GET  /inbox/messages/ID          what became of a message
+  GET  /tasks/TASK                 its state: who owes an answer to whom
+  GET  /tasks/TASK/messages        its history
+  POST /tasks/TASK/close           no more messages on it
 
-Safe retries: send the header Idempotency-Key (or the field idempotency_key).
-Errors are JSON with `code`, `detail` and `hint`. The whole contract: {base}/openapi.yaml
+Safe to repeat: send the header Idempotency-Key, or the field idempotency_key.
+An error is JSON with code, detail and hint. The whole contract: {base}/openapi.yaml
 """
 
 PAGE = f"""<!doctype html>
@@ -50,6 +52,16 @@ pre {{ white-space: pre-wrap; background: #f4f4f4; padding: 1rem; border-radius:
 </style>
 <h1>Taskpost</h1>
 <p>An inbox for agents, over plain HTTP. Its contract: <a href="/openapi.yaml">openapi.yaml</a></p>
-<pre>{html.escape(GUIDE.replace("{base}", ""))}</pre>
+<pre>{html.escape(GUIDE)}</pre>
 </html>
 """
+
+
+def text(base: str) -> bytes:
+    """The guide for a service that is reached at ``base``, as plain text."""
+    return GUIDE.replace("{base}", base).encode()
+
+
+def page(base: str) -> bytes:
+    """The guide as a page for a browser."""
+    return PAGE.replace("{base}", html.escape(base)).encode()

@@ -15,46 +15,95 @@ Environ = dict[str, Any]
 Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
 
 HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
-ABSOLUTE = re.compile(r"https?://([^/?@]+)(.*)", re.IGNORECASE)
+ABSOLUTE = re.compile(r"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
+LONGEST_NAME = 300  # bytes of a host or of a header's name
 CACHED = 1000  # entries of each table below: clients choose the keys
 
-KEYS: dict[bytes, str] = {}
+VERSIONS = {"1.1": "HTTP/1.1", "1.0": "HTTP/1.0"}
+VERSIONS_KNOWN = "The version is not 1.1 or 1.0."
+
+_keys: dict[bytes, str] = {}
 _hosts: set[str] = set()
+_methods: dict[bytes, str] = {}
 
 
-def key(name: bytes) -> str:
-    """The environ key of a header; raises ``Refusal`` for a name that would pass for another's."""
+def request_line(environ: Environ, method: bytes, url: bytes, version: str, most: int) -> None:
+    """Take in the first line of a request, of at most so many bytes; raises ``Refusal``."""
+    protocol = VERSIONS.get(version)
+    if protocol is None:
+        raise Refusal("http_version_not_supported", VERSIONS_KNOWN)
+    environ["SERVER_PROTOCOL"] = protocol
+    if len(method) + len(url) + len("  HTTP/1.1") > most:
+        raise Refusal("uri_too_long", f"The limit is {most} bytes.")
+    name = _methods.get(method)
+    if name is None:
+        name = _methods[method] = method.decode("ascii")  # llhttp knows some fifty, not more
+    environ["REQUEST_METHOD"] = name
+
+
+def fields(environ: Environ, raw: Sequence[bytes], most: int, size: int) -> None:
+    """Take in the headers, names and values in turns; raises ``Refusal``.
+
+    There may be ``most`` of them, of ``size`` bytes each.
+    """
+    if len(raw) > 2 * most:
+        raise Refusal("headers_too_large", f"The limit is {most} headers.")
+    turns = iter(raw)
+    for name in turns:
+        value = next(turns)
+        if len(value) > size:
+            raise Refusal("headers_too_large", f"The limit is {size} bytes for each header.")
+        key = _keys.get(name) or _key(name)
+        text = value.strip().decode("latin-1")
+        if key in environ:
+            text = _repeated(environ, key, text)
+        environ[key] = text
+    _check_host(environ, environ.get("HTTP_HOST"))
+    if "HTTP_EXPECT" in environ:
+        _check_expectation(environ)
+
+
+def _key(name: bytes) -> str:
+    """The environ's key for a header; raises ``Refusal`` for a name that could pass for another."""
     if b"_" in name:
         raise Refusal("bad_request", "A header's name has an underscore.")
+    if len(name) > LONGEST_NAME:
+        raise Refusal("headers_too_large", f"The limit for a name is {LONGEST_NAME} bytes.")
     made = name.decode("ascii").upper().replace("-", "_")
     if made not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         made = f"HTTP_{made}"
-    if len(KEYS) < CACHED:
-        KEYS[name] = made
+    if len(_keys) < CACHED:
+        _keys[name] = made
     return made
 
 
-def repeated(key: str, first: str, second: str) -> str:
-    """The value of a header that was sent twice; raises ``Refusal`` where one must do."""
+def _repeated(environ: Environ, key: str, text: str) -> str:
+    """The value of a header that comes again; raises ``Refusal`` where there may be only one."""
     if key == "HTTP_HOST":
         raise Refusal("bad_request", "There are two Host headers.")
-    return f"{first}; {second}" if key == "HTTP_COOKIE" else f"{first},{second}"
+    return f"{environ[key]}; {text}" if key == "HTTP_COOKIE" else f"{environ[key]},{text}"
 
 
-def check_host(environ: Environ) -> None:
-    """Raise ``Refusal`` unless the request names its host as its version asks for."""
-    host = environ.get("HTTP_HOST")
+def _check_host(environ: Environ, host: str | None) -> None:
     if host is None:
         if environ["SERVER_PROTOCOL"] == "HTTP/1.1":
             raise Refusal("bad_request", "The Host header is missing.")
     elif host not in _hosts:
-        if not HOST.fullmatch(host):
+        if len(host) > LONGEST_NAME or not HOST.fullmatch(host):
             raise Refusal("bad_request", "The Host header is not a host.")
         if len(_hosts) < CACHED:
             _hosts.add(host)
 
 
-def target(url: bytes, environ: Environ) -> None:
+def _check_expectation(environ: Environ) -> None:
+    """Nothing may be expected but a word before the body is sent."""
+    if environ["SERVER_PROTOCOL"] == "HTTP/1.0":
+        del environ["HTTP_EXPECT"]  # RFC 9110, 10.1.1: not for HTTP/1.0
+    elif environ["HTTP_EXPECT"].lower() != "100-continue":
+        raise Refusal("expectation_failed", "The only expectation known is 100-continue.")
+
+
+def target(environ: Environ, url: bytes) -> None:
     """Take a request's target apart, as PEP 3333 has it; raises ``Refusal``."""
     text = environ["RAW_URI"] = url.decode("latin-1")
     if text[0] != "/":
@@ -73,7 +122,8 @@ def _other_form(text: str, environ: Environ) -> str:
         raise Refusal("bad_request", "The target is neither a path nor an http URL.")
     # RFC 9112, 3.2.2: the authority of the target counts, not that of the Host header.
     environ["HTTP_HOST"] = absolute[1]
-    return absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
+    rest = absolute[2] or ""
+    return rest if rest.startswith("/") else f"/{rest}"
 
 
 def body_length(environ: Environ) -> int | None:
@@ -117,14 +167,6 @@ def forwarded(environ: Environ, proxies: Networks) -> None:
     scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").lower()
     if scheme in ("http", "https"):
         environ["wsgi.url_scheme"] = scheme
-
-
-def check_expectation(environ: Environ) -> None:
-    """Raise ``Refusal`` unless the client expects nothing but a word before it sends the body."""
-    if environ["SERVER_PROTOCOL"] == "HTTP/1.0":
-        del environ["HTTP_EXPECT"]  # RFC 9110, 10.1.1: not for HTTP/1.0
-    elif environ["HTTP_EXPECT"].lower() != "100-continue":
-        raise Refusal("expectation_failed", "The only expectation known is 100-continue.")
 
 
 def replay(length: int | None) -> bytes:

@@ -1,18 +1,27 @@
 """The log: one line of JSON a request, on standard error.
 
-It holds the route's pattern and the caller's name, never a query, a header, a
-content or an id from a path: any of those may be a secret.
+It holds the route's pattern, never a query, a header, a content or what stood
+in the path: any of those may be a secret.
 """
 
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from inbox.message import timestamp
+
+
+def at_once(flush: Callable[[], None]) -> None:
+    """Write each line as it comes."""
+    flush()
+
+
+soon = at_once  # a server with a loop sets this, to write once a round
+_held: list[bytes] = []
 
 
 def request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
@@ -44,5 +53,15 @@ def failure(environ: Mapping[str, Any], error: BaseException) -> None:
 def write(**fields: Any) -> None:
     """Write one line."""
     line = {"time": timestamp(time.time_ns() // 1_000_000), **fields}
-    sys.stderr.buffer.write(msgspec.json.encode(line) + b"\n")
-    sys.stderr.buffer.flush()
+    _held.append(msgspec.json.encode(line))
+    if len(_held) == 1:
+        soon(flush)
+
+
+def flush() -> None:
+    """Write the lines that have been held back."""
+    if _held:
+        lines = b"\n".join(_held) + b"\n"
+        _held.clear()
+        sys.stderr.buffer.write(lines)
+        sys.stderr.buffer.flush()

@@ -9,6 +9,7 @@ tests hold the file to them.
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,11 @@ from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
 from marshmallow import Schema, fields
 
-from api import descriptions, examples, problems, schemas, shapes, tidying
+from api import descriptions, examples, problems, refusals, schemas, shapes, tidying
 from api import fields as ours
 from api.routes import ROUTES, Route
 from api.version import VERSION
-from inbox import errors, names
+from inbox import errors, ids, names
 from inbox.errors import Problem
 
 FILE = Path(__file__).parents[1] / "openapi.yaml"
@@ -34,12 +35,16 @@ REQUEST_HEADERS = {
 ANSWER_HEADERS = {
     "registerAgent": {200: ("Location",), 201: ("Location",)},
     "sendMessage": {
-        200: ("Location", "Idempotency-Replayed"),
+        200: ("Location", "Idempotency-Replayed", "Retry-After"),
         201: ("Location",),
-        202: ("Location", "Idempotency-Replayed"),
+        202: ("Location", "Idempotency-Replayed", "Retry-After"),
     },
     "sendMessages": {200: ("Idempotency-Replayed",)},
-    "pollInbox": {200: ("ETag", "Cache-Control"), 304: ("ETag", "Cache-Control")},
+    "pollInbox": {
+        200: ("ETag", "Cache-Control", "Retry-After"),
+        304: ("ETag", "Cache-Control", "Retry-After"),
+    },
+    "readHistory": {200: ("Retry-After",)},
 }
 ALWAYS = ("X-Request-Id", "ETag", "Allow")  # where they are named, they are there
 WHOLE = ("Retry-After",)
@@ -62,12 +67,11 @@ SHARED: dict[str, tuple[type[Problem], ...]] = {
     "ReadUnavailable": (errors.StoreUnavailable, errors.StoreBusy),
     "WriteUnavailable": (errors.StoreUnavailable, errors.StoreBusy, errors.OutcomeUnknown),
 }
-EVERY = (errors.MethodNotAllowed,)
+EVERY = (errors.MethodNotAllowed, errors.InternalError)
 CALLS = (
     errors.SenderMismatch,
     errors.ForeignRequest,
     errors.InvalidRequest,
-    errors.InternalError,
     errors.StoreUnavailable,
     errors.StoreBusy,
 )
@@ -84,7 +88,7 @@ def contract() -> dict[str, Any]:
         plugins=[plugin],
         info={
             "summary": "An inbox for agents, over plain HTTP",
-            "description": descriptions.SERVICE,
+            "description": _service(),
             "contact": {"name": "The maintainers of Taskpost"},
             "license": {"name": "MIT", "identifier": "MIT"},
         },
@@ -126,6 +130,13 @@ def problems_of(route: Route) -> dict[int, tuple[type[Problem], ...]]:
     }
 
 
+def _service() -> str:
+    ours = {kind.code for kind in errors.ALL}
+    refused = [code for code in refusals.PROBLEMS if code not in ours]
+    told = textwrap.fill(", ".join(f"`{code}`" for code in refused), 96)
+    return descriptions.SERVICE.replace("{refusals}", told)
+
+
 def _name(schema: type[Schema] | Schema) -> str:
     kind = schema if isinstance(schema, type) else type(schema)
     return kind.__name__
@@ -134,11 +145,11 @@ def _name(schema: type[Schema] | Schema) -> str:
 def _number(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
     if not isinstance(field, ours.Number):
         return {}
-    kind = {"type": "integer", "format": "int32"} if field.whole else {"type": "number"}
+    kind = ("integer", "int32") if field.whole else ("number", "double")
     # A larger number is cut, so the contract does not forbid it.
     most = {} if field.cut else {"maximum": field.most}
     default = {"default": field.load_default} if isinstance(field.load_default, int) else {}
-    return {**kind, "minimum": field.least, **most, **default}
+    return {"type": kind[0], "format": kind[1], "minimum": field.least, **most, **default}
 
 
 def _list(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
@@ -154,6 +165,8 @@ def _text(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
         return {"pattern": f"^{names.AGENT.pattern}$"}
     if isinstance(field, ours.TaskId):
         return {"minLength": 1, "maxLength": names.TASK_LENGTH}
+    if isinstance(field, ours.MessageId):
+        return {"pattern": f"^{ids.PATTERN.pattern}$"}
     if isinstance(field, ours.Key):
         return {"minLength": 1, "maxLength": ours.KEY_LENGTH}
     return {}
@@ -211,7 +224,8 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
     made: dict[str, Any] = {"description": text, "headers": _headers(headers)}
     if isinstance(schema, str):
         kinds = ["text/plain", "text/html"] if "browser" in text else [schema]
-        body = {"type": "object" if schema == "application/json" else "string"}
+        # What YAML and JSON hold is read by those who check answers.
+        body = {"type": "string" if schema.startswith("text/") else "object"}
         made["content"] = {kind: {"schema": body} for kind in kinds}
     elif schema is not None:
         made["content"] = {"application/json": {"schema": schema}}
@@ -228,7 +242,7 @@ def _header(name: str) -> dict[str, Any]:
     return {
         "description": descriptions.ANSWER_HEADERS[name],
         "required": name in ALWAYS,
-        "schema": {"type": "integer" if name in WHOLE else "string"},
+        "schema": {"type": "integer", "format": "int32"} if name in WHOLE else {"type": "string"},
     }
 
 

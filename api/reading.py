@@ -7,12 +7,15 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 from marshmallow import Schema, ValidationError
 
+from api.quick import Quick
 from api.schemas import Query
 from inbox import names
 from inbox.errors import (
@@ -30,20 +33,21 @@ REALM = "default"
 NOBODY = Actor(REALM)
 DEPTH = 100  # how deep content may be nested
 FAULTS = 20  # how many things that are wrong one problem lists at most
-LENGTH = re.compile(r"[0-9]{1,18}")
+LENGTH = re.compile(r"[0-9]+")
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 
 
-def query(schema: Query, text: str) -> dict[str, Any]:
+@lru_cache(1024)
+def query(schema: Query, text: str) -> Mapping[str, Any]:
     """The parameters of a query string; empty ones are as if left out.
 
     Not so ``as``: a script whose variable is empty must not become the operator.
     """
     if not text:
-        return schema.load({})
+        return MappingProxyType(schema.load({}))
     given: dict[str, Any] = {}
     try:
         # WSGI gives bytes as latin-1; a client that has not escaped them means UTF-8.
@@ -59,7 +63,10 @@ def query(schema: Query, text: str) -> dict[str, Any]:
         elif given.setdefault(name, value) != value:
             fault = {"pointer": f"?{name}", "detail": "is given twice"}
             raise InvalidRequest(f"The parameter {name} is given twice.", errors=[fault])
-    return _load(schema, given, "?")
+    try:
+        return MappingProxyType(schema.load(given))
+    except ValidationError as error:
+        raise _invalid(schema, error, "?") from error
 
 
 def _many(field: Any) -> bool:
@@ -69,8 +76,8 @@ def _many(field: Any) -> bool:
 def body(environ: Mapping[str, Any], most: int) -> bytes:
     """The body as sent, decompressed; raises ``BodyTooLarge`` beyond ``most`` bytes."""
     length = environ.get("CONTENT_LENGTH") or ""
-    if LENGTH.fullmatch(length) and int(length) > most:
-        raise BodyTooLarge(f"The body has {length} bytes, the limit is {most}.")
+    if LENGTH.fullmatch(length) and (len(length) > 18 or int(length) > most):
+        raise BodyTooLarge(f"The body has {length[:18]} bytes or more, the limit is {most}.")
     raw = environ["wsgi.input"].read(most + 1) if length or _chunked(environ) else b""
     if len(raw) > most:
         raise BodyTooLarge(f"The body has more than {most} bytes, the limit.")
@@ -99,18 +106,22 @@ def _gunzip(raw: bytes, most: int) -> bytes:
     return plain
 
 
-def document(schema: Schema, raw: bytes) -> dict[str, Any]:
+def document(quick: Quick, raw: bytes) -> dict[str, Any]:
     """The fields of a JSON body; content stays the bytes that were received."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidJson("The body is not UTF-8.") from error
     given = _plain(_fields(raw, _object) if raw.strip() else {})
-    return _load(schema, given, "/")
+    try:
+        return quick.load(given)
+    except ValidationError as error:
+        raise _invalid(quick.schema, error, "/") from error
 
 
 def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
     try:
-        raw.decode()
         return decoder.decode(raw)
-    except UnicodeDecodeError as error:
-        raise InvalidJson("The body is not UTF-8.") from error
     except RecursionError as error:
         raise InvalidJson(f"The body is nested more than {DEPTH} deep.") from error
     except msgspec.MsgspecError as error:
@@ -160,14 +171,10 @@ def _brackets(raw: bytes) -> Iterator[int]:
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def _load(schema: Schema, given: dict[str, Any], root: str) -> dict[str, Any]:
-    try:
-        return schema.load(given)
-    except ValidationError as error:
-        faults = list(itertools.islice(_faults(schema, error.messages, root), FAULTS))
-        said = f"{faults[0]['pointer']} {faults[0]['detail']}"
-        ended = said if said.endswith("?") else f"{said}."
-        raise InvalidRequest(ended, errors=faults) from error
+def _invalid(schema: Schema, error: ValidationError, root: str) -> InvalidRequest:
+    faults = list(itertools.islice(_faults(schema, error.messages, root), FAULTS))
+    said = f"{faults[0]['pointer']} {faults[0]['detail']}"
+    return InvalidRequest(said if said.endswith("?") else f"{said}.", errors=faults)
 
 
 def _faults(schema: Schema, found: Any, pointer: str) -> Iterator[dict[str, str]]:

@@ -6,6 +6,8 @@ The application's own errors are in ``problems``; those that both know read the 
 import json
 import secrets
 
+UNFORESEEN = "Something went wrong that nobody had foreseen."
+
 
 class Refusal(Exception):
     """A request that the server refuses: ``Refusal(code, detail)``, with a code of ``PROBLEMS``."""

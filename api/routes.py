@@ -23,6 +23,8 @@ from inbox.errors import (
     ReplyNotFound,
     ReservedName,
     SenderRequired,
+    StoreBusy,
+    StoreUnavailable,
     TaskClosed,
     TaskNotFound,
     TaskRequired,
@@ -169,7 +171,7 @@ ROUTES = (
     ),
     Route(
         "GET", "/ready", about.ready, "ready", "Whether the database answers",
-        {200: (shapes.Readiness, "It does.")}, about=True,
+        {200: (shapes.Readiness, "It does.")}, problems=(StoreUnavailable, StoreBusy), about=True,
     ),
     Route(
         "GET", "/openapi.yaml", about.contract_yaml, "contractYaml", "This contract",

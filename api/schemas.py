@@ -6,7 +6,7 @@ from marshmallow import RAISE, Schema, fields, pre_load, validate
 
 from api.fields import YEARS, AgentName, Content, Key, Many, MessageId, Number, TaskId, Text, Word
 from api.shapes import STATES, TYPES, worded
-from inbox import names
+from inbox import ids, names
 
 ONE_OF = "is not one of {choices}"
 LIST_LIMIT = {"least": 1, "most": 500, "cut": True, "whole": True}
@@ -58,11 +58,20 @@ class ListQuery(Query):
         load_default=50,
         metadata={"description": "How many at most; more than 500 is cut to 500."},
     )
-    after = Text(metadata={"description": "The `next` of the page before."})
+    after = Text(
+        metadata={"description": "The `next` of the page before.", "pattern": f"^{ids.PATTERN.pattern}$"}
+    )
 
 
 class AgentsQuery(ListQuery):
     """Which agents to list."""
+
+    after = Text(
+        metadata={
+            "description": "The `next` of the page before.",
+            "pattern": f"^{names.AGENT.pattern}$",
+        }
+    )
 
     tag = Text(metadata={"description": "Only agents with this tag."})
     q = Text(

@@ -5,6 +5,7 @@ daily ones by a look-up, all others through Flask's url map. Either way
 ``answer`` takes it through the schemas to the view and back.
 """
 
+import itertools
 import re
 import secrets
 import threading
@@ -16,12 +17,15 @@ from api import guard, log, problems, reading, web
 from api.call import Answer, Call
 from api.hot import Hot
 from api.problems import Wire
+from api.quick import Quick
 from api.routes import ROUTES, Route
 from api.waiting import Parked
 from inbox import errors, presence, turn
 from inbox.errors import Problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PROCESS = secrets.token_hex(4)
+_numbers = itertools.count(1)
 PARKED: Wire = (200, [], b"")  # the loop worker has taken the request over; nobody sees this
 
 
@@ -93,14 +97,14 @@ class Service:
         return _wire(answer, extra)
 
     def _call(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Call:
-        query_schema, body_schema = self.schemas[route.operation]
+        query_schema, quick = self.schemas[route.operation]
         if route.about:
             return Call(reading.NOBODY, path, {}, {}, environ)
         reading.checked_path(path)
         asked = reading.query(query_schema, environ.get("QUERY_STRING", ""))
         sent: dict[str, Any] = {}
-        if body_schema is not None:
-            sent = reading.document(body_schema, reading.body(environ, self.most))
+        if quick is not None:
+            sent = reading.document(quick, reading.body(environ, self.most))
         actor = reading.actor(environ, path, asked, sent, route.own)
         wait, final = environ.get("taskpost.waited"), environ.get("taskpost.final", False)
         return Call(actor, path, asked, sent, environ, wait, final)
@@ -126,7 +130,7 @@ class Service:
 
 
 def _schemas(route: Route) -> tuple[Any, Any]:
-    return route.query(), route.body() if route.body else None
+    return route.query(), Quick(route.body()) if route.body else None
 
 
 def _wire(answer: Answer, extra: tuple[tuple[str, str], ...]) -> Wire:
@@ -140,7 +144,7 @@ def _request_id(environ: dict[str, Any]) -> str:
     given = environ.get("HTTP_X_REQUEST_ID")
     if given and REQUEST_ID.fullmatch(given):
         return str(given)
-    return secrets.token_hex(8)
+    return f"{_PROCESS}{next(_numbers):08x}"
 
 
 def _without_slash(path: str) -> str:

@@ -74,6 +74,10 @@ def _list(of: type[Schema] | None, text: str, required: bool = True) -> fields.F
     return fields.List(inner, required=required, metadata={"description": text})
 
 
+def _next() -> fields.Field:
+    return _text("The `after` of the next page; absent at the end.", required=False)
+
+
 class Recipient(Reply):
     """What is known of the agent that a message waits for."""
 
@@ -104,16 +108,11 @@ class Message(Reply):
     recipient = fields.Nested(Recipient)  # in the answer to a send
 
 
-class Page(Reply):
-    """One page of a list."""
-
-    next = _text("The `after` of the next page; absent at the end.", required=False)
-
-
-class MessagePage(Page):
+class MessagePage(Reply):
     """Messages, oldest first."""
 
     messages = _list(Message, "Oldest first.")
+    next = _next()
 
 
 class SentMessages(Reply):
@@ -164,10 +163,11 @@ class Agent(Reply):
     retired_at = _time("When it retired.", required=False)
 
 
-class AgentPage(Page):
+class AgentPage(Reply):
     """Agents by name."""
 
     agents = _list(Agent, "By name.")
+    next = _next()
 
 
 class AgentDeleted(Reply):
@@ -214,10 +214,11 @@ class Task(Reply):
     closed_at = _time("When it was closed.", required=False)
 
 
-class TaskPage(Page):
+class TaskPage(Reply):
     """Tasks, newest first. A page may be short and still have a next."""
 
     tasks = _list(Task, "Newest first.")
+    next = _next()
 
 
 class Health(Reply):

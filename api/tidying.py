@@ -37,13 +37,17 @@ def _hoisted(made: dict[str, Any]) -> dict[str, Any]:
         ranked = sorted(operation["parameters"], key=_rank)
         for place, parameter in enumerate(ranked):
             if everywhere.count(parameter) > 1:
-                name = f"{parameter['name'].title().replace('-', '').replace('_', '')}"
-                name += parameter["in"].title()
-                shared[name] = parameter
+                name = _camel(parameter["name"]) + parameter["in"].title()
+                if shared.setdefault(name, parameter) != parameter:
+                    continue  # another one of that name is shared already
                 ranked[place] = {"$ref": f"#/components/parameters/{name}"}
         operation["parameters"] = ranked
     made["components"]["parameters"] = shared
     return made
+
+
+def _camel(name: str) -> str:
+    return name.title().replace("-", "").replace("_", "")
 
 
 def _rank(parameter: dict[str, Any]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import flask
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.routing import PathConverter
 
 from api import problems
 from api.problems import Wire
@@ -23,12 +24,19 @@ def length(status: int, body: bytes) -> list[tuple[str, str]]:
     return [] if status in (204, 304) else [("Content-Length", str(len(body)))]
 
 
+class TaskId(PathConverter):
+    """A task id in a path: it may hold slashes, but not end as the paths below a task do."""
+
+    regex = r"[^/].*?(?<!/messages)(?<!/close)"
+
+
 def flask_app(answer: Answering) -> flask.Flask:
     """A Flask application whose every view is a route's way through ``answer``."""
     app = flask.Flask(__name__, static_folder=None)
     app.url_map.merge_slashes = False
+    app.url_map.converters["task_id"] = TaskId
     for route in ROUTES:
-        pattern = route.pattern.replace("{task_id}", "<path:task_id>")
+        pattern = route.pattern.replace("{task_id}", "<task_id:task_id>")
         app.add_url_rule(
             pattern.replace("{", "<").replace("}", ">"),
             endpoint=route.operation,

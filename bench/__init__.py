@@ -1,1 +1,1 @@
-"""The benchmark: `make bench`. It talks to servers from outside and imports nothing of the service."""
+"""The benchmark, `make bench`: it measures from outside and imports nothing of the service."""

@@ -36,13 +36,25 @@ class Gone(Exception):
 class Result:
     """What a run has done; times in seconds."""
 
-    done: int = 0  # things done within the time
-    total: int = 0  # and with what was done while the last units ended
-    seconds: float = 0.0
+    units: int = 0  # that ended within the time
+    done: int = 0  # things done in them
+    seconds: float = 0.0  # how long that was
     cpu: float = 0.0  # of this process, within the time
+    total: int = 0  # things done, also while the last units ended
+    elapsed: float = 0.0  # until the last one had
     latencies: list[float] = field(default_factory=list)  # of each unit
     failures: int = 0
     failure: str = ""  # the first of them
+
+    def rate(self, clients: int) -> float:
+        """Things done a second; where every client did few, with what ended late.
+
+        A slow server with many clients has hardly begun to answer when a short
+        time is over: what is done in it would say little.
+        """
+        if self.units >= 4 * clients:
+            return self.done / self.seconds
+        return self.total / self.elapsed if self.elapsed else 0.0
 
 
 class _Connection:
@@ -103,7 +115,7 @@ class _Loop:
             if left <= 0:
                 if self.over:
                     self._failed(f"{self.working} units did not end")
-                    return
+                    break
                 self._end()
                 limit += SETTLE
                 continue
@@ -117,6 +129,7 @@ class _Loop:
             self._resume()
         if not self.over:
             self._end()
+        self.result.elapsed = now() - self.started
 
     def _end(self) -> None:
         """The time is over: what is counted from here on was done while the last units ended."""
@@ -158,9 +171,10 @@ class _Loop:
 
     def _count(self, connection: _Connection, done: int) -> None:
         self.result.total += done
+        self.result.latencies.append(now() - connection.began)
         if not self.over:
+            self.result.units += 1
             self.result.done += done
-            self.result.latencies.append(now() - connection.began)
 
     def _failed(self, what: str) -> None:
         self.result.failures += 1

@@ -6,10 +6,10 @@ messages, polls or cycles it has got done. An operation that the server does
 not know is a method that is not there.
 """
 
+import functools
 import itertools
 import json
 import re
-from typing import ClassVar
 
 from bench import wire
 from bench.client import Unit
@@ -234,7 +234,7 @@ class Redis:
 
     reader = staticmethod(wire.resp)
     script = b"for i = 1, #ARGV do redis.call('XADD', KEYS[1], '*', 'm', ARGV[i]) end return #ARGV"
-    group: ClassVar = (b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT")
+    group = (b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT")
 
     def open(self, box: str) -> Unit:
         """Make the stream and its group."""
@@ -259,7 +259,7 @@ class Redis:
 
     def ten(self, box: str) -> Unit:
         """Read ten entries, which stay as they are."""
-        reply = yield wire.command(b"XRANGE", box.encode(), b"-", b"+", b"COUNT", b"10")
+        reply = yield _same(b"XRANGE", box.encode(), b"-", b"+", b"COUNT", b"10")
         return len(reply.body) == TEN
 
     def cycle(self, box: str) -> Unit:
@@ -294,16 +294,19 @@ class Redis:
         return wire.command(*self.group, *wait, b"STREAMS", box.encode(), b">")
 
     def _added(self, box: str) -> bytes:
-        return wire.command(b"XADD", box.encode(), b"*", b"m", CONTENT)
+        return _same(b"XADD", box.encode(), b"*", b"m", CONTENT)
 
     def _batch(self, box: str, count: int) -> bytes:
         return wire.command(b"EVAL", self.script, b"1", box.encode(), *[CONTENT] * count)
 
     def _read(self, box: str, count: int) -> bytes:
-        return wire.command(*self.group, b"%d" % count, b"STREAMS", box.encode(), b">")
+        return _same(*self.group, b"%d" % count, b"STREAMS", box.encode(), b">")
 
     def _ack(self, box: str, found: list[bytes]) -> bytes:
         return wire.command(b"XACK", box.encode(), b"g", *found)
+
+
+_same = functools.lru_cache(4096)(wire.command)  # commands that are sent again and again
 
 
 def _entries(reply: Reply) -> list[bytes]:

@@ -43,8 +43,10 @@ class Floor:
             began = now()
             self._insert(rows)
             result.latencies.append(now() - began)
+            result.units += 1
             result.done += rows
-        result.total, result.seconds = result.done, now() - started
+        result.total = result.done
+        result.seconds = result.elapsed = now() - started
         result.cpu = time.process_time() - cpu
         return result
 

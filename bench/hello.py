@@ -1,4 +1,4 @@
-"""The least that Flask can do: what any service on stock Flask and gunicorn pays before it works."""
+"""The least that Flask can do: what every service on it pays before its own work begins."""
 
 import flask
 

@@ -28,9 +28,12 @@ def request(method: str, path: str, head: bytes, body: bytes | None = None) -> b
     """An HTTP request; ``head`` are complete header lines."""
     if body is None:
         return b"%s %s HTTP/1.1\r\n%s\r\n" % (method.encode(), path.encode(), head)
-    return (
-        b"%s %s HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-        % (method.encode(), path.encode(), head, len(body), body)
+    return b"%s %s HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        method.encode(),
+        path.encode(),
+        head,
+        len(body),
+        body,
     )
 
 

@@ -4,8 +4,7 @@ import re
 
 from inbox.errors import InvalidCursor
 
-PATTERN = re.compile(r"m[0-9a-f]{16}")
-HIGHEST = (1 << 63) - 1
+PATTERN = re.compile(r"m[0-7][0-9a-f]{15}")  # no seq is above 2**63 - 1
 
 
 def written(seq: int) -> str:
@@ -15,10 +14,7 @@ def written(seq: int) -> str:
 
 def read(text: str) -> int | None:
     """The seq of an id, or None when the text is no id."""
-    if not PATTERN.fullmatch(text):
-        return None
-    seq = int(text[1:], 16)
-    return seq if seq <= HIGHEST else None
+    return int(text[1:], 16) if PATTERN.fullmatch(text) else None
 
 
 def cursor(text: str) -> int:

@@ -43,6 +43,7 @@ class Settings(NamedTuple):
     threads: int
     max_body: int
     graceful_timeout: int
+    max_waiting: int
 
 
 def _number(least: float, most: float, kind: type = int) -> Callable[[str], object]:
@@ -103,6 +104,14 @@ SETTINGS = (
         "1048576",
         "The largest request body, also once decompressed.",
         _number(1024, 64 << 20),
+    ),
+    Setting(
+        "max_waiting",
+        "number",
+        "1000",
+        "How many requests of a process may wait for something at once; a further one is"
+        " answered at once, with `Retry-After`.",
+        _number(1, 100_000),
     ),
     Setting(
         "graceful_timeout",

@@ -61,7 +61,7 @@ def _patiently(work: Callable[[], Result]) -> Result:
 
 
 def _once(work: Callable[[], Result]) -> Result:
-    database.begin(writes=True)
+    database.begin()
     try:
         result = work()
     except BaseException:
@@ -94,6 +94,7 @@ class Shared:
     """
 
     def __init__(self) -> None:
+        database.hurry()
         self.open = False
         self.again = False  # the last request met a lock: it is to be run again, by itself
         self.connection: object = None  # the one that the transaction was begun on
@@ -113,9 +114,33 @@ class Shared:
 
     def _joined(self, work: Callable[[], Result]) -> Result:
         if not self.open:
-            self._begin()
-        elif self._lost():
+            return self._first(work)
+        if self._lost():
             raise Unavailable("the turn's transaction has ended")
+        return self._part(work)
+
+    def _first(self, work: Callable[[], Result]) -> Result:
+        try:
+            return self._begun(work)
+        except Frozen:
+            self.open = False
+            raise
+        except Unavailable:
+            # A kept connection may have broken while it was idle: a fresh one gets one try.
+            self.open = False
+        try:
+            return self._begun(work)
+        except Unavailable:
+            self.open = False
+            raise
+
+    def _begun(self, work: Callable[[], Result]) -> Result:
+        database.begin()
+        self.connection = database.connection()
+        self.open = True
+        return self._part(work)
+
+    def _part(self, work: Callable[[], Result]) -> Result:
         database.savepoint()
         try:
             result = work()
@@ -126,16 +151,6 @@ class Shared:
             raise
         database.release()
         return result
-
-    def _begin(self) -> None:
-        try:
-            database.begin(writes=True)
-        except Frozen:
-            raise
-        except Unavailable:
-            database.begin(writes=True)  # a kept connection may have broken while it was idle
-        self.connection = database.connection()
-        self.open = True
 
     def _lost(self) -> bool:
         return database.connection() is not self.connection or not database.in_transaction()

@@ -29,6 +29,8 @@ KINDS: Mapping[str, type[SQLite] | type[PostgreSQL]] = {
     "postgres": PostgreSQL,
 }
 
+UNREADABLE = "not a database URL: special characters of user and password must be %-encoded"
+
 database: Opened | None = None
 watchers: list[Callable[[Any, dict[str, Any]], None]] = []  # told every statement before it runs
 
@@ -55,15 +57,12 @@ def open(url: str, timeout: float = 5.0) -> None:
 def _of(url: str, timeout: float) -> Opened:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # read only when asked for
     except ValueError:
-        # Without its text, which may hold a part of the password.
-        raise Unusable(
-            "not a database URL: what is special in user, password or host must be %-encoded,"
-            " and the port is a number"
-        ) from None
+        raise Unusable(UNREADABLE) from None  # its text may show a part of the password
     if parts.scheme not in KINDS:
         raise Unusable("a database URL begins with sqlite:/// or postgresql://")
+    if parts.scheme != "sqlite" and "@" in url and "@" not in parts.netloc:
+        raise Unusable(UNREADABLE)
     return KINDS[parts.scheme](parts, timeout)
 
 
@@ -82,12 +81,16 @@ def current() -> Opened:
     return database
 
 
-def begin(writes: bool) -> None:
-    """Begin a unit of work on this thread's connection, opening it if need be."""
+def begin() -> None:
+    """Begin a unit of work on this thread's connection, opening it if need be.
+
+    What is begun may reach the database with the first statement: only then
+    does a connection that broke while it was idle show.
+    """
     opened = current()
     with translated():
         opened.resync()
-        opened.start(writes)
+        opened.start()
 
 
 def commit() -> None:
@@ -108,16 +111,22 @@ def abandon() -> None:
         drop()
 
 
+def hurry() -> None:
+    """From now on, and on a new connection, wait for other transactions only briefly."""
+    current().hurry()
+    drop()
+
+
 def savepoint() -> None:
     """Begin a part of the unit of work that can be taken back by itself."""
     with translated():
-        current().mark()
+        current().part()
 
 
 def to_savepoint() -> None:
     """Take back what was done since the savepoint; a connection that cannot is given up."""
     try:
-        current().execute_sql("ROLLBACK TO SAVEPOINT part")
+        current().undo()
     except peewee.PeeweeException:
         drop()
 
@@ -125,7 +134,7 @@ def to_savepoint() -> None:
 def release() -> None:
     """The part since the savepoint stands; it will be committed with the rest."""
     with translated():
-        current().unmark()
+        current().keep()
 
 
 def connection() -> object:
@@ -152,7 +161,7 @@ def drop() -> None:
     if not opened.is_closed():
         # A broken connection may fail to close; it is forgotten all the same.
         with contextlib.suppress(sqlite3.Error, psycopg2.Error):
-            opened.connection().close()
+            opened.hang_up()
     opened.dispose()
 
 

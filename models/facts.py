@@ -7,6 +7,7 @@ from models import clock, database
 from models.statement import Statement
 from models.table import Message
 
+COLUMNS = "n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at"
 INSERT = """
     INSERT INTO messages (realm, inbox, task_id, type, sender, content, opens, state_key, status,
         visible_at, attempts, created_at)
@@ -38,23 +39,24 @@ STATE_NAME = Statement(
     RETURNING seq
     """
 )
+NAMED = f"SELECT {COLUMNS} FROM messages n WHERE n.realm = :realm AND n.type = 'name'"
 NAMES = Statement(
-    """
-    SELECT n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at
-    FROM messages n WHERE n.realm = :realm AND n.type = 'name' AND n.state_key IN :keys
-    """
+    f"{NAMED} AND n.state_key IN :keys",
+    # One look-up a key: for a list, PostgreSQL would rather skip through the facts of all agents.
+    f"""
+    SELECT l.* FROM unnest(:keys) AS k(key)
+    CROSS JOIN LATERAL ({NAMED} AND n.state_key = k.key LIMIT 1) l
+    """,
 )
 NEAR = Statement(
-    """
-    SELECT content FROM (
-        SELECT n.content FROM messages n WHERE n.realm = :realm AND n.type = 'name'
-        AND n.state_key >= :key AND n.settled_at IS NULL ORDER BY n.state_key LIMIT :near
-    ) above
+    f"""
+    SELECT content FROM ({NAMED} AND n.state_key >= :key ORDER BY n.state_key LIMIT :near) above
+    WHERE settled_at IS NULL
     UNION ALL
     SELECT content FROM (
-        SELECT n.content FROM messages n WHERE n.realm = :realm AND n.type = 'name'
-        AND n.state_key < :key AND n.settled_at IS NULL ORDER BY n.state_key DESC LIMIT :near
+        {NAMED} AND n.state_key < :key ORDER BY n.state_key DESC LIMIT :near
     ) below
+    WHERE settled_at IS NULL
     """
 )
 
@@ -137,7 +139,7 @@ def names(realm: str, keys: Sequence[str]) -> dict[str, Fact]:
 
 
 def near(realm: str, key: str, reach: int = 100) -> list[str]:
-    """The spellings (JSON strings) of up to ``reach`` names on either side of ``key``."""
+    """The spellings (JSON strings) of the ``reach`` names on either side that stand."""
     found = database.run(NEAR, realm=realm, key=key, near=reach)
     return [content for (content,) in found.fetchall()]
 

@@ -1,6 +1,7 @@
 """Reading and settling what lies in an inbox: page, count, one message, ack."""
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from models.rows import (
     UNEXPIRED,
     WIDTH,
     Row,
+    cut,
     page_of,
     row,
 )
@@ -151,11 +153,12 @@ def page(
         sender=wanted.sender,
         after=wanted.after,
         **tasks,
-    ).fetchall()
-    owner, spelt, ready, due, candidates = found[0][:-WIDTH]
-    rows = [row(values[-WIDTH:]) for values in found[:limit] if values[-WIDTH] is not None]
-    newest = max(ready or 0, due or 0)
-    return Box(owner, spelt), Page(rows, (candidates or 0) > len(rows), newest)
+    )
+    top = found.fetchone()
+    owner, spelt, ready, due = top[:-WIDTH]
+    rows, more = cut(itertools.chain([top], found), limit, size)
+    found.close()
+    return Box(owner, spelt), Page(rows, more, max(ready or 0, due or 0))
 
 
 def count(realm: str, inbox: str, key: str) -> tuple[Box, int, int]:

@@ -15,6 +15,7 @@ LOOKED_UP = f"""
         AND (p.sender = COALESCE(s.inbox, :sender)
              OR (p.inbox = COALESCE(s.inbox, :sender) AND NOT {HIDDEN.replace("m.", "p.")}))
 """
+# Always as (...) IS NULL: for NOT EXISTS, PostgreSQL may read all closed tasks to merge with.
 CLOSED = """
     SELECT c.seq FROM messages c
     WHERE c.realm = :realm AND c.type = 'closed' AND c.inbox = '' AND c.state_key = {task}
@@ -41,7 +42,7 @@ SEND = Statement(
           AND (:reply_to IS NULL
                OR (p.seq IS NOT NULL AND (:task_id IS NULL OR p.task_id = :task_id)))
     ) k
-    WHERE NOT EXISTS ({CLOSED.format(task="k.task_id")}) AND k.task_id IS NOT NULL
+    WHERE ({CLOSED.format(task="k.task_id")}) IS NULL AND k.task_id IS NOT NULL
     ON CONFLICT (realm, sender, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING {RETURNED}
     """

@@ -23,7 +23,9 @@ from models.statement import Statement
 MIGRATION_LOCK = 0x7461736B  # 'task': the advisory lock of migrations
 MARK_CLASS = 0x7470  # 'tp': the high 16 bits of a writer's mark, its sequence value the low 48
 LAST_VALUE = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM messages_seq_seq"
-MARK = f"SELECT pg_advisory_xact_lock_shared(({MARK_CLASS}::bigint << 48) | ({LAST_VALUE}))"
+MARK = Statement(
+    f"SELECT pg_advisory_xact_lock_shared((CAST({MARK_CLASS} AS bigint) << 48) | ({LAST_VALUE}))"
+)
 LOWEST_MARK = f"""
 SELECT min(((classid::bigint << 32) | objid::bigint) & ((1::bigint << 48) - 1))
 FROM pg_locks
@@ -57,12 +59,21 @@ def wait(connection: extensions.connection) -> None:
             raise DeadlinePassed("the database did not answer in time")
 
 
+HURRY = 0.02  # seconds
+BEGIN, PART = "BEGIN", "SAVEPOINT part"
+
+
 class Connection(extensions.connection):
-    """A connection that knows which statements it has prepared."""
+    """A connection that knows what it has prepared, and what is still to be sent.
+
+    What begins a transaction or a part of one goes ahead of the next
+    statement, in the same round trip.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.prepared: set[str] = set()
+        self.ahead: list[str] = []
 
 
 class PostgreSQL(peewee.PostgresqlDatabase):
@@ -72,11 +83,15 @@ class PostgreSQL(peewee.PostgresqlDatabase):
     remote = True
 
     def __init__(self, url: SplitResult, timeout: float) -> None:
-        self.place = f"{url.hostname or 'its local socket'}{f':{url.port}' if url.port else ''}"
+        self.place = url.netloc.rpartition("@")[2] or "its socket"
         self.deadline = timeout
         self.synced = 0.0
+        self.lock_patience = timeout / 2  # seconds a statement waits for somebody's lock
         extensions.set_wait_callback(wait)
-        super().__init__(url.geturl(), connection_factory=Connection)
+        asked = f"?{url.query}" if url.query else ""
+        # Not geturl(), which loses the slashes of a URL without a host.
+        text = f"{url.scheme}://{url.netloc}{url.path}{asked}"
+        super().__init__(text, connection_factory=Connection)
 
     def _connect(self) -> extensions.connection:
         deadline.seconds = self.deadline
@@ -87,7 +102,7 @@ class PostgreSQL(peewee.PostgresqlDatabase):
                 " SET default_transaction_isolation = 'read committed';"
                 # Every statement has its index, also on a table that is still small.
                 " SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
-                f" SET lock_timeout = '{int(self.deadline * 500)}ms'"
+                f" SET lock_timeout = '{int(self.lock_patience * 1000)}ms'"
             )
         return connection
 
@@ -116,23 +131,81 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         finally:
             self.execute_sql(f"SELECT pg_advisory_unlock({MIGRATION_LOCK})")
 
-    def start(self, writes: bool) -> None:
-        """Begin a transaction; one that may write leaves its mark for the readers of histories."""
-        self.execute_sql("BEGIN; " + MARK if writes else "BEGIN READ ONLY")
+    def start(self) -> None:
+        """Begin a transaction; it leaves its mark for the readers of histories."""
+        self._prepare(MARK)
+        self.connection().ahead[:] = [BEGIN, MARK.execute]
+
+    def commit(self) -> None:
+        """Commit what has been begun; a transaction that has broken cannot be."""
+        if self.is_closed():
+            raise peewee.InterfaceError("the transaction's connection is gone")
+        ahead = self.connection().ahead
+        begun = BEGIN not in ahead
+        ahead.clear()  # to commit releases every savepoint
+        if begun and self.execute_sql("COMMIT").statusmessage != "COMMIT":
+            raise peewee.OperationalError("the transaction had failed and was rolled back")
+
+    def rollback(self) -> None:
+        """Undo what has been begun."""
+        ahead = self.connection().ahead
+        begun = BEGIN not in ahead
+        ahead.clear()
+        if begun:
+            super().rollback()
+
+    def part(self) -> None:
+        """Begin a part of the transaction that can be undone by itself."""
+        self.connection().ahead.append(PART)
+
+    def keep(self) -> None:
+        """The part stands."""
+        ahead = self.connection().ahead
+        if PART in ahead:
+            ahead.remove(PART)
+        else:
+            ahead.append("RELEASE SAVEPOINT part")
+
+    def undo(self) -> None:
+        """Undo the part."""
+        ahead = self.connection().ahead
+        if PART in ahead:
+            ahead.remove(PART)
+        else:
+            self.execute_sql("ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part")
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Run SQL, with what is to be sent ahead of it; returns the cursor of the last of it."""
+        ahead = self.connection().ahead
+        if ahead:
+            sql = "; ".join([*ahead, sql])
+            ahead.clear()
+        return super().execute_sql(sql, params)
+
+    def _prepare(self, statement: Statement) -> None:
+        connection = self.connection()
+        if statement.name not in connection.prepared:
+            super().execute_sql(statement.prepare)
+            connection.prepared.add(statement.name)
 
     def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
         """Run a statement, prepared on this connection when it is first run there."""
-        prepared = self.connection().prepared
-        if statement.name not in prepared:
-            self.execute_sql(statement.prepare)
-            prepared.add(statement.name)
+        self._prepare(statement)
         for name in statement.lists:
             values[name] = list(values[name])
         return self.execute_sql(statement.execute, values)
 
+    def hurry(self) -> None:
+        """Wait for other transactions' locks no longer than a turn may be held up."""
+        self.lock_patience = HURRY
+
+    def hang_up(self) -> None:
+        """Close the connection, which ends its transaction."""
+        self.connection().close()
+
     def translate(self, error: peewee.PeeweeException) -> StoreError | None:
         """The store's error for a driver's, or None for a mistake of ours."""
-        cause = error.args[0] if error.args else None
+        cause = getattr(error, "orig", None)
         code = getattr(cause, "pgcode", None) or ""
         if isinstance(cause, DeadlinePassed):
             return Frozen(str(error))
@@ -145,18 +218,11 @@ class PostgreSQL(peewee.PostgresqlDatabase):
             return Unavailable(str(error))
         return None
 
-    def mark(self) -> None:
-        """Set a savepoint."""
-        self.execute_sql("SAVEPOINT part")
-
-    def unmark(self) -> None:
-        """Release the savepoint."""
-        self.execute_sql("RELEASE SAVEPOINT part")
-
     def in_unit(self) -> bool:
-        """Whether a transaction is open and not broken."""
-        status = self.connection().info.transaction_status
-        return bool(status == extensions.TRANSACTION_STATUS_INTRANS)
+        """Whether a transaction is open, or about to be, and not broken."""
+        connection = self.connection()
+        status = connection.info.transaction_status
+        return BEGIN in connection.ahead or status == extensions.TRANSACTION_STATUS_INTRANS
 
     def try_out(self) -> None:
         """Connect on the side and ask for nothing."""

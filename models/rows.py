@@ -1,7 +1,6 @@
 """The shape of a message's row as every verb reads it, and how content enters and leaves.
 
-SQLite keeps content as a BLOB: the length of a blob is known without reading
-it, which is what ends a page at its size; PostgreSQL knows that of its TEXT.
+SQLite keeps content as a BLOB, PostgreSQL as TEXT; here it is always bytes.
 """
 
 from collections.abc import Iterable
@@ -68,17 +67,18 @@ def page_of(candidates: str, beside: str = "(SELECT 1 AS one) o", extra: str = "
     """
     sql = f"""
         SELECT {extra} {COLUMNS} FROM {beside} LEFT JOIN ({{chosen}}) k ON TRUE
-        LEFT JOIN messages m ON m.seq = k.seq ORDER BY k.seq
+        LEFT JOIN messages m ON m.seq = k.seq
     """
-    # SQLite makes row after row as it is asked for them; PostgreSQL sends all that it has found.
+    # SQLite makes row after row as it is asked for them, in the order of the candidates; to have
+    # it sort them again would be to have it read them all. PostgreSQL sends all that it has found.
     sized = f"""
         SELECT d.seq FROM (
             SELECT f.seq, SUM(f.size) OVER (ORDER BY f.seq) - f.size AS before FROM ({candidates}) f
         ) d WHERE d.before <= :bytes
-    """
+    """.replace("{size}", ", COALESCE(octet_length(m.content), 0) AS size")
     return Statement(
         sql.format(chosen=candidates.replace("{size}", "")),
-        sql.format(chosen=sized.replace("{size}", ", COALESCE(octet_length(m.content), 0) AS size")),
+        sql.format(chosen=sized) + "ORDER BY k.seq",
     )
 
 

@@ -71,17 +71,29 @@ class SQLite(peewee.SqliteDatabase):
         finally:
             os.close(lock)
 
-    def start(self, writes: bool) -> None:
-        """Begin a transaction; one that may write is IMMEDIATE, or it could not wait its turn."""
-        self.begin("IMMEDIATE" if writes else "DEFERRED")
+    def start(self) -> None:
+        """Begin a transaction: IMMEDIATE, or one that reads first could not wait its turn."""
+        self.begin("IMMEDIATE")
 
     def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
         """Run a statement; the driver keeps it prepared."""
         return self.execute_sql(statement.for_sqlite(values), values)
 
+    def hurry(self) -> None:
+        """Nothing to do: who writes holds the only lock, and not for long."""
+
+    def hang_up(self) -> None:
+        """Close the connection; its transaction would live on while a cursor is referred to."""
+        connection = self.connection()
+        try:
+            if connection.in_transaction:
+                connection.rollback()
+        finally:
+            connection.close()
+
     def translate(self, error: peewee.PeeweeException) -> StoreError | None:
         """The store's error for a driver's, or None for a mistake of ours."""
-        cause = error.args[0] if error.args else None
+        cause = getattr(error, "orig", None)
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
         if code in BUSY:
             return Contended(str(error))
@@ -89,12 +101,17 @@ class SQLite(peewee.SqliteDatabase):
             return Unavailable(str(error))
         return None
 
-    def mark(self) -> None:
-        """Set a savepoint."""
+    def part(self) -> None:
+        """Begin a part of the transaction that can be undone by itself."""
         self.execute_sql("SAVEPOINT part")
 
-    def unmark(self) -> None:
-        """Release the savepoint."""
+    def keep(self) -> None:
+        """The part stands."""
+        self.execute_sql("RELEASE SAVEPOINT part")
+
+    def undo(self) -> None:
+        """Undo the part."""
+        self.execute_sql("ROLLBACK TO SAVEPOINT part")
         self.execute_sql("RELEASE SAVEPOINT part")
 
     def in_unit(self) -> bool:

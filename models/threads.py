@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from models import clock, database
 from models.inboxes import PAGE_BYTES
 from models.postgres import LAST_VALUE, LOWEST_MARK
-from models.rows import COLUMNS, DUE, HIDDEN, MESSAGE, READY, WIDTH, Row, page_of, row
+from models.rows import COLUMNS, DUE, HIDDEN, MESSAGE, READY, Row, cut, page_of, row
 from models.statement import Statement
 
 END = (1 << 63) - 1
@@ -27,14 +27,16 @@ HISTORY = page_of(
     """
 )
 BEYOND = Statement(f"SELECT 1 FROM messages m WHERE {THREAD} AND m.seq > :fence LIMIT 1")
+# By -seq, as its index is: by seq, PostgreSQL would rather walk the primary key past all that
+# opens nothing. Of two that began a thread at once, the first is its opener.
 OPENERS = Statement(
     """
     SELECT m.seq, m.task_id FROM messages m
-    WHERE m.realm = :realm AND m.opens AND m.seq < :before AND NOT EXISTS (
+    WHERE m.realm = :realm AND m.opens AND -m.seq > -:before AND NOT EXISTS (
         SELECT 1 FROM messages t WHERE t.realm = m.realm AND t.task_id = m.task_id
         AND t.state_key IS NULL AND t.copy_of IS NULL AND t.seq < m.seq
     )
-    ORDER BY m.seq DESC LIMIT :fetch
+    ORDER BY -m.seq LIMIT :fetch
     """
 )
 ENTRIES = Statement(
@@ -101,11 +103,9 @@ def history(
     top = fence()
     seen: dict[str, Any] = {"realm": realm, "task_id": task_id, "now": clock.now()}
     seen.update(anyone=name is None, name=name or "")
-    found = database.run(
-        HISTORY, **seen, after=after, fence=top, fetch=limit + 1, bytes=size
-    ).fetchall()
-    rows = [row(values[-WIDTH:]) for values in found[:limit] if values[-WIDTH] is not None]
-    more = (found[0][1] or 0) > len(rows)
+    found = database.run(HISTORY, **seen, after=after, fence=top, fetch=limit + 1, bytes=size)
+    rows, more = cut(found, limit, size)
+    found.close()
     hidden = not more and top < END and bool(database.run(BEYOND, **seen, fence=top).fetchone())
     return rows, more, hidden
 

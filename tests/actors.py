@@ -1,10 +1,15 @@
 """Actors: agents that use the service as agents do, over HTTP."""
 
 import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 from werkzeug.test import Client, TestResponse
 
+from models import database
 from tests import contract
 
 
@@ -42,6 +47,36 @@ def refused(response: TestResponse, status: int, code: str) -> Any:
     problem = ok(response, status)
     assert problem["code"] == code, problem
     return problem
+
+
+def pages(look: Callable[..., TestResponse], kind: str = "messages", **query: Any) -> list[Any]:
+    """Every page of a list, from the first to the one that has no ``next``."""
+    found = [ok(look(**query))]
+    while "next" in found[-1]:
+        found.append(ok(look(**query, after=found[-1]["next"])))
+    return [page[kind] for page in found]
+
+
+def contents(response: TestResponse) -> list[bytes | None]:
+    """The content of each message of a page, byte for byte; None where there is none."""
+    page = msgspec.json.decode(response.data, type=dict[str, list[dict[str, msgspec.Raw]]])
+    found = (message.get("content") for message in page["messages"])
+    return [bytes(content) if content is not None else None for content in found]
+
+
+def together(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What ``count`` threads get that begin the same at once, each with its own connection."""
+    ready = threading.Barrier(count, timeout=30)
+
+    def run(index: int) -> Any:
+        ready.wait()
+        try:
+            return work(index)
+        finally:
+            database.drop()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
 
 
 class Agent:
@@ -120,3 +155,31 @@ class Agent:
         """A page of a task's messages."""
         asked = {"as": self.name, **query}
         return ok(self.http.get(f"/tasks/{task_id}/messages", query_string=asked))["messages"]
+
+    def try_history(self, task_id: str, **query: Any) -> TestResponse:
+        """Look into a task's messages, and see what comes of it."""
+        return self.http.get(f"/tasks/{task_id}/messages", query_string={"as": self.name, **query})
+
+    def try_send_many(self, *messages: Any, **options: Any) -> TestResponse:
+        """Send a batch, and see what comes of it."""
+        return self.http.post("/messages", {"from": self.name, "messages": messages}, **options)
+
+    def send_many(self, *messages: Any, **options: Any) -> list[Any]:
+        """Send a batch; its messages."""
+        return ok(self.try_send_many(*messages, **options))["messages"]
+
+    def try_tasks(self, **query: Any) -> TestResponse:
+        """List tasks, and see what comes of it."""
+        return self.http.get("/tasks", query_string={"as": self.name, **query})
+
+    def tasks(self, **query: Any) -> list[str]:
+        """The ids of a page of tasks."""
+        return [task["task_id"] for task in ok(self.try_tasks(**query))["tasks"]]
+
+    def try_close(self, task_id: str) -> TestResponse:
+        """Close a task, and see what comes of it."""
+        return self.http.post(f"/tasks/{task_id}/close", {"from": self.name})
+
+    def try_history_of(self, task_id: str) -> Callable[..., TestResponse]:
+        """A look into one task's messages, for ``pages``."""
+        return lambda **query: self.try_history(task_id, **query)

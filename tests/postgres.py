@@ -138,7 +138,12 @@ def _await(running: Server, log: str) -> None:
 
 
 def empty() -> None:
-    """Empty the table of the open database, and begin its numbers anew."""
+    """Empty the table of the open database, of either kind, and begin its numbers anew."""
     from models import database
 
-    database.current().execute_sql("TRUNCATE messages RESTART IDENTITY")
+    opened = database.current()
+    if opened.dialect == "sqlite":
+        opened.execute_sql("DELETE FROM messages")
+        opened.execute_sql("DELETE FROM sqlite_sequence")
+    else:
+        opened.execute_sql("TRUNCATE messages RESTART IDENTITY")

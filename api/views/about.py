@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from api import guide as texts
 from api.call import Answer, Call
-from api.guide import GUIDE, PAGE
 from api.version import VERSION
 from inbox import turn
 
@@ -48,12 +48,15 @@ def _json() -> bytes:
 def guide(call: Call) -> Answer:
     """A page for a browser, the guide in plain text for everybody else."""
     if "text/html" in call.headers.get("HTTP_ACCEPT", ""):
-        return Answer(PAGE.encode(), content_type="text/html; charset=utf-8")
+        return Answer(texts.page(_base(call)), content_type="text/html; charset=utf-8")
     return guide_text(call)
 
 
 def guide_text(call: Call) -> Answer:
     """The guide in plain text."""
+    return Answer(texts.text(_base(call)), content_type="text/plain; charset=utf-8")
+
+
+def _base(call: Call) -> str:
     headers = call.headers
-    base = f"{headers['wsgi.url_scheme']}://{headers.get('HTTP_HOST') or 'localhost'}"
-    return Answer(GUIDE.replace("{base}", base).encode(), content_type="text/plain; charset=utf-8")
+    return f"{headers['wsgi.url_scheme']}://{headers.get('HTTP_HOST') or 'localhost'}"

@@ -79,7 +79,9 @@ def _letter(to: str, body: dict[str, Any], header_key: str | None) -> Letter:
 
 
 def _header_key(call: Call) -> str | None:
-    key = call.headers.get("HTTP_IDEMPOTENCY_KEY")
+    # WSGI gives a header's bytes as latin-1; a key in a body is UTF-8.
+    key = call.headers.get("HTTP_IDEMPOTENCY_KEY", "")
+    key = key if key.isascii() else key.encode("latin-1").decode(errors="backslashreplace")
     if key and not (len(key) <= 255 and key.isprintable()):
         raise InvalidRequest("The header Idempotency-Key is not 1 to 255 printable characters.")
     return key or None

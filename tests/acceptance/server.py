@@ -92,18 +92,10 @@ class Server:
         self.process = self._started()
         self.await_health()
 
-    def close(self) -> None:
-        """End it, whatever state it is in."""
-        for pid in _session(self.process.pid):
-            _signal(pid, signal.SIGCONT)  # a stopped process could not end
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.stop(within=20)
-        self.kill()
-
 
 @contextlib.contextmanager
 def running(database_url: str, **settings: Any) -> Iterator[Server]:
-    """A service that answers, for as long as the block runs.
+    """A service that answers, for as long as the block runs; it is killed at its end.
 
     ``settings`` become TASKPOST_ variables (``workers=4``); there are no other
     variables but PATH.
@@ -115,13 +107,20 @@ def running(database_url: str, **settings: Any) -> Iterator[Server]:
 @contextlib.contextmanager
 def started(environ: dict[str, str], **options: Any) -> Iterator[Server]:
     """As ``running``, with ``environ`` as it is and ``options`` for its process."""
+    with begun(environ, **options) as server:
+        server.await_health()
+        yield server
+
+
+@contextlib.contextmanager
+def begun(environ: dict[str, str], **options: Any) -> Iterator[Server]:
+    """As ``started``, before it answers."""
     with tempfile.TemporaryFile() as output:
         server = Server(environ, output, options)
         try:
-            server.await_health()
             yield server
         finally:
-            server.close()
+            server.kill()
 
 
 def ended(

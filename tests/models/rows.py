@@ -1,33 +1,41 @@
-"""A hundred thousand rows as a busy year leaves them, made by SQL so that it takes a second.
+"""Rows as a busy year leaves them, made by SQL so that a hundred thousand take two seconds.
 
 Every index has something to be confused by: two realms with the same names,
-an inbox of 30,000 unread, one of 30,000 nearly all read, a thread of 10,000, names,
-registrations and closed tasks by the thousand.
+an inbox where nearly all is unread and one where nearly all is read, one long
+thread, names, registrations and closed tasks by the thousand.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 from models import database
 
-UNREAD = 30_000  # in the inbox `big`, of which one in a hundred is not yet due
-READ = 30_000  # in the inbox `old`, of which one in a thousand is unread
-LONG = 10_000  # in the thread `long`
-OTHERS = 20_000  # in a thousand inboxes, all acked but one in ten
-NAMES = 2_000  # each with a registration
-CLOSED = 5_000
-FOREIGN = 2_000  # in the inbox `big` of another realm
-
 START = 1_700_000_000_000  # when the first was sent, in ms since the epoch
 
-MESSAGE = """
+
+class Sizes(NamedTuple):
+    """How many rows of each kind."""
+
+    unread: int  # in the inbox `big`; one in a hundred of them is not due for long
+    read: int  # in the inbox `old`; one in a thousand of them is unread
+    long: int  # in the thread `long`, all acked
+    others: int  # in as many inboxes as there are names at most; one in ten of them is unread
+    names: int  # agents that have registered, with a name and a presence each
+    closed: int  # tasks of the inbox `old`
+    foreign: int  # in the inbox `big` of another realm
+
+
+MANY = Sizes(30_000, 30_000, 10_000, 20_000, 2_000, 5_000, 2_000)
+FEW = Sizes(20, 20, 20, 20, 2, 1, 1)
+
+MESSAGES = """
     INSERT INTO messages (realm, inbox, task_id, type, sender, content, opens, status,
         visible_at, attempts, dedup_key, created_at, settled_at, expires_at)
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count} - 1)
-    SELECT {realm}, {inbox}, {task_id}, 'request', {sender}, '{{"n": 1}}', {opens}, {status},
+    SELECT {realm}, {inbox}, {task_id}, 'request', {sender}, {content}, {opens}, {status},
         {visible_at}, 0, {dedup_key}, {start} + i, {settled_at}, {expires_at}
     FROM n
 """
-FACT = """
+FACTS = """
     INSERT INTO messages (realm, inbox, type, sender, content, opens, state_key, status,
         visible_at, attempts, created_at)
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count} - 1)
@@ -35,17 +43,26 @@ FACT = """
         {start} + i
     FROM n
 """
+AGENT = "'agent-' || CAST(i AS TEXT)"
+UNREAD_OR_ACKED = "CASE WHEN i % {0} = 0 THEN 'unread' ELSE 'acked' END"
+SETTLED = "CASE WHEN i % {0} = 0 THEN NULL ELSE 1700000100000 END"
+FAR = "4000000000000"
 
-I = "CAST(i AS TEXT)"  # noqa: E741
-AGENT = f"'agent-' || {I}"
+
+def numbered(prefix: str, one_of: int | None = None) -> str:
+    """SQL for the prefix and the row's number, which begins anew after ``one_of`` rows."""
+    number = "i" if one_of is None else f"i % {one_of}"
+    return f"'{prefix}' || CAST({number} AS TEXT)"
 
 
-def _message(count: int, **given: str) -> str:
+def messages(count: int, **given: str) -> None:
+    """Insert messages; a column is given as SQL, in which ``i`` is the row's number."""
     usual = {
         "realm": "'main'",
         "inbox": "'big'",
-        "task_id": f"'task-' || {I}",
-        "sender": "'agent-' || CAST(i % 1000 AS TEXT)",
+        "task_id": numbered("task-"),
+        "sender": "'alice'",
+        "content": "'1'" if database.current().dialect == "postgresql" else "x'31'",
         "opens": "TRUE",
         "status": "'unread'",
         "visible_at": "0",
@@ -53,61 +70,63 @@ def _message(count: int, **given: str) -> str:
         "settled_at": "NULL",
         "expires_at": "NULL",
     }
-    return MESSAGE.format(count=count, start=START, **{**usual, **given})
+    _run(MESSAGES.format(count=count, start=START, **{**usual, **given}))
 
 
-def _fact(count: int, type: str, **given: str) -> str:
+def facts(count: int, type: str, **given: str) -> None:
+    """Insert facts; as ``messages``."""
     usual = {"inbox": AGENT, "content": "'{}'", "state_key": "''"}
-    return FACT.format(count=count, type=type, start=START, **{**usual, **given})
+    _run(FACTS.format(count=count, type=type, start=START, **{**usual, **given}))
 
 
-def _statements() -> list[str]:
-    settled = "CASE WHEN i % {0} = 0 THEN NULL ELSE 1700000100000 END"
-    acked = "CASE WHEN i % {0} = 0 THEN 'unread' ELSE 'acked' END"
-    return [
-        _message(
-            UNREAD,
-            visible_at="CASE WHEN i % 100 = 0 THEN 4000000000000 ELSE 0 END",
-            expires_at="CASE WHEN i % 50 = 0 THEN 4000000000000 ELSE NULL END",
-            dedup_key=f"CASE WHEN i % 3 = 0 THEN 'key-' || {I} ELSE NULL END",
-        ),
-        _message(
-            READ,
+def _run(sql: str) -> None:
+    # By the driver itself, which takes % as it is when it is given no values.
+    database.current().connection().cursor().execute(sql)
+
+
+def load(sizes: Sizes) -> None:
+    """Put the rows into the open database."""
+    with database.current().atomic():
+        messages(
+            sizes.unread,
+            sender=numbered("agent-", sizes.names),
+            visible_at=f"CASE WHEN i % 100 = 99 THEN {FAR} ELSE 0 END",
+            expires_at=f"CASE WHEN i % 50 = 0 THEN {FAR} ELSE NULL END",
+            dedup_key=f"CASE WHEN i % 3 = 0 THEN {numbered('key-')} ELSE NULL END",
+        )
+        messages(
+            sizes.read,
             inbox="'old'",
-            task_id=f"'old-' || {I}",
+            task_id=numbered("old-"),
             sender="'agent-1'",
-            dedup_key=f"'key-old-' || {I}",
-            status=acked.format(1000),
-            settled_at=settled.format(1000),
-        ),
-        _message(
-            LONG,
-            inbox="'agent-' || CAST(i % 2 AS TEXT)",
+            dedup_key=numbered("old-key-"),
+            status=UNREAD_OR_ACKED.format(1000),
+            settled_at=SETTLED.format(1000),
+        )
+        messages(
+            sizes.long,
+            inbox=numbered("agent-", 2),
             task_id="'long'",
             sender="'agent-' || CAST((i + 1) % 2 AS TEXT)",
             opens="(i = 0)",
             status="'acked'",
             settled_at="1700000100000",
-        ),
-        _message(
-            OTHERS,
-            inbox="'agent-' || CAST(i % 1000 AS TEXT)",
-            task_id="'some-' || CAST(i % 4000 AS TEXT)",
-            opens="(i < 4000)",
-            status=acked.format(10),
-            settled_at=settled.format(10),
-        ),
-        _message(FOREIGN, realm="'other'"),
-        _fact(NAMES, "name", content=f"'\"' || {AGENT} || '\"'", state_key=AGENT),
-        _fact(NAMES, "agent"),
-        _fact(NAMES, "seen"),
-        _fact(CLOSED, "closed", inbox="''", state_key=f"'old-' || {I}"),
-    ]
+        )
+        messages(
+            sizes.others,
+            inbox=numbered("agent-", sizes.names),
+            task_id=numbered("some-", sizes.others // 5),
+            opens=f"(i < {sizes.others // 5})",
+            status=UNREAD_OR_ACKED.format(10),
+            settled_at=SETTLED.format(10),
+        )
+        messages(sizes.foreign, realm="'other'")
+        facts(sizes.names, "name", content=f"'\"' || {AGENT} || '\"'", state_key=AGENT)
+        facts(sizes.names, "agent")
+        facts(sizes.names, "seen")
+        facts(sizes.closed, "closed", inbox="''", state_key=numbered("old-"))
 
 
-def load() -> None:
-    """Put the rows into the open database."""
-    opened: Any = database.current()
-    with opened.atomic():
-        for statement in _statements():
-            opened.connection().cursor().execute(statement)
+def analyze() -> None:
+    """Gather statistics, as PostgreSQL does by itself after a while."""
+    database.current().execute_sql("ANALYZE messages")

@@ -1,0 +1,203 @@
+"""What a client sends: llhttp (``httptools``) takes it apart, and the requests line up.
+
+llhttp refuses bad line ends, folded headers, bad lengths and chunk sizes; what
+it lets through and a server must not, and what is beyond the limits, is refused
+here. Nothing is answered here.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import httptools
+
+from api import heads
+from api.heads import Environ
+from api.refusals import UNFORESEEN, Refusal
+
+if TYPE_CHECKING:
+    from api.worker import LoopWorker
+
+REQUEST_COST = 1024  # bytes that a waiting request is counted as, beside its body
+NOTHING, HEAD, BODY = range(3)  # what is being received
+
+
+class Request:
+    """One request, kept as it came: it may have to run more than once."""
+
+    __slots__ = ("began", "body", "environ", "extra", "keep_alive", "refusal", "reruns")
+
+    def __init__(self, environ: Environ, keep_alive: bool) -> None:
+        self.environ = environ
+        self.keep_alive = keep_alive
+        self.body = b""
+        self.extra: Environ | None = None  # what its next run is told besides
+        self.refusal: Refusal | None = None  # its answer, if the application is not to run
+        self.reruns = 0
+        self.began = 0.0
+
+
+class Receiver:
+    """The requests of one connection; ``feed`` it. ``peer`` is the client's address and port."""
+
+    __slots__ = (
+        "backlog", "base", "body", "gap", "got", "last", "limits", "parser", "peer", "pending",
+        "proxied", "raw", "replay", "request", "state", "url",
+    )  # fmt: skip
+
+    def __init__(
+        self, limits: "LoopWorker", base: Environ, peer: tuple[str, str], proxied: bool
+    ) -> None:
+        self.limits = limits
+        self.base = base
+        self.peer = peer
+        self.proxied = proxied  # what it says of its client is believed
+        self.parser: Any = httptools.HttpRequestParser(self)
+        self.pending: list[Request] = []  # whole, and to be answered in this order
+        self.backlog = 0  # bytes that those take, roughly
+        self.last = False  # nothing after them is taken in
+        # The one that is being received.
+        self.state = NOTHING
+        self.request: Request | None = None  # once its head is complete
+        self.url = b""
+        self.raw: list[bytes] = []  # names and values of headers, in turns
+        self.body: bytes | bytearray = b""
+        self.got = 0  # bytes of body
+        self.gap = 0  # bytes since a head or a piece of body was last complete
+        self.replay = b""
+
+    def next(self) -> Request:
+        """Take the first of the requests that wait."""
+        request = self.pending.pop(0)
+        self.backlog -= REQUEST_COST + len(request.body)
+        return request
+
+    def encourages(self) -> bool:
+        """Whether the client holds a body back until it is asked for it."""
+        return not self.got and self.request is not None and "HTTP_EXPECT" in self.request.environ
+
+    def forget(self) -> None:
+        """Take in nothing more, and drop what waits. Also unties the parser from this object."""
+        self.last = True
+        self.state = NOTHING
+        self.parser = self.request = None
+        self.pending.clear()
+
+    def feed(self, data: memoryview) -> None:
+        """Parse what has come."""
+        self.gap += len(data)
+        offered = None
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            offered = offer.args[0]
+        except httptools.HttpParserCallbackError as error:
+            self.refuse(error.__context__ or error)
+        except httptools.HttpParserError as error:
+            self.refuse(error)
+        if offered is not None:
+            self._decline(data[offered:])
+        elif self.gap > self.limits.max_head:
+            self.refuse(Refusal("headers_too_large", f"The limit is {self.limits.max_head} bytes."))
+
+    def _decline(self, data: memoryview) -> None:
+        """Go on in HTTP/1.1 after an offer to upgrade, as RFC 9110, 7.8 allows.
+
+        The parser takes what follows for the other protocol. If it is the
+        request's body, it has to be told so.
+        """
+        if self.replay:
+            self.parser.feed_data(self.replay)
+            self.replay = b""
+        if data:
+            self.feed(data)
+
+    def refuse(self, error: BaseException) -> None:
+        """Make an error the answer of the request that is being received, and that the last."""
+        if self.last:
+            return  # it stands in what follows a last request
+        request = self.request or self._begun(False)
+        request.keep_alive = False
+        request.refusal = error if isinstance(error, Refusal) else self._unreadable(error)
+        self._line_up(request)
+
+    def _unreadable(self, error: BaseException) -> Refusal:
+        if not isinstance(error, httptools.HttpParserError):
+            self.limits.log.error("Error reading a request", exc_info=error)
+            return Refusal("internal_error", UNFORESEEN)
+        if str(error) in ("Invalid HTTP version", "Pause on PRI/Upgrade"):
+            return Refusal("http_version_not_supported", heads.VERSIONS_KNOWN)
+        return Refusal("bad_request", f"{error}.")
+
+    def _begun(self, keep_alive: bool) -> Request:
+        environ = self.base.copy()
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = self.peer
+        return Request(environ, keep_alive)
+
+    def _line_up(self, request: Request) -> None:
+        self.state = NOTHING
+        self.request = None
+        self.pending.append(request)
+        self.backlog += REQUEST_COST + len(request.body)
+        self.last = not request.keep_alive
+
+    # --- what the parser calls; while ``replay`` is set it reads a head that is not the client's
+
+    def on_message_begin(self) -> None:
+        if not self.replay:
+            self.state = HEAD
+            self.url = b""
+            self.raw = []
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > self.limits.max_line:
+            raise Refusal("uri_too_long", f"The limit is {self.limits.max_line} bytes.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.raw += (name, value)  # or a trailer, which nobody looks at
+
+    def on_headers_complete(self) -> None:
+        self.gap = 0
+        if self.replay:
+            return
+        limits, parser = self.limits, self.parser
+        self.request = request = self._begun(parser.should_keep_alive())
+        environ = request.environ
+        line = parser.get_method(), self.url, parser.get_http_version()
+        heads.request_line(environ, *line, limits.max_line)
+        heads.fields(environ, self.raw, limits.max_fields, limits.max_field)
+        heads.target(environ, self.url)
+        length = heads.body_length(environ)
+        if length is not None and length > limits.max_body:
+            raise Refusal("body_too_large", f"The limit is {limits.max_body} bytes.")
+        if "HTTP_UPGRADE" in environ and length != 0 and parser.should_upgrade():
+            self.replay = heads.replay(length)
+        if self.proxied:
+            heads.forwarded(environ, limits.proxies)
+        self.state = BODY
+        self.body = b""
+        self.got = 0
+
+    def on_body(self, data: bytes) -> None:
+        self.gap = 0
+        self.got += len(data)
+        if self.got > self.limits.max_body:
+            raise Refusal("body_too_large", f"The limit is {self.limits.max_body} bytes.")
+        if not self.body:
+            self.body = data
+        elif type(self.body) is bytes:
+            self.body = bytearray(self.body + data)
+        else:
+            self.body += data
+
+    def on_message_complete(self) -> None:
+        request = self.request
+        if self.replay or request is None:
+            return
+        self.gap = 0
+        if self.got:
+            request.body = bytes(self.body)
+            self.body = b""
+        if "HTTP_TRANSFER_ENCODING" in request.environ:
+            del request.environ["HTTP_TRANSFER_ENCODING"]
+            request.environ["CONTENT_LENGTH"] = str(self.got)
+        self._line_up(request)

@@ -1,0 +1,120 @@
+"""The turn: answers wait here for the commit of the transaction that they were made in.
+
+The transaction itself is the application's (``Turns``); nothing here knows a database.
+"""
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from api.connection import Connection
+
+if TYPE_CHECKING:
+    from api.worker import LoopWorker
+
+RERUNS = 5  # how often a request is run again after its turn; then it is answered 503
+
+
+class Turns(Protocol):
+    """The application's side: the transaction that the requests of one turn share."""
+
+    open: bool  # there is one at this moment
+    again: bool  # the request that has just run must run again, alone, after the commit
+
+    def join(self, work: Any) -> Any:
+        """What the application does its work with."""
+
+    def end(self) -> bool:
+        """Commit; false if the outcome of anything since the last end is not known."""
+
+
+class Turn:
+    """The worker's side. With no ``turns`` every answer goes out at once."""
+
+    def __init__(self, worker: "LoopWorker", turns: Turns | None) -> None:
+        self.worker = worker
+        self.turns = turns
+        self.held: list[Connection] = []
+        self.lain: list[tuple[Connection, Any]] = []  # parked after writing in this turn
+        self.ending: asyncio.Handle | None = None
+        self.began = 0.0
+        self.requests = 0
+
+    def settle(self, connection: Connection, payload: bytes) -> None:
+        """Decide on the answer to a connection's current request: now, later, or not this one."""
+        turns = self.turns
+        if turns is not None:
+            if turns.again:
+                turns.again = False
+                connection.wait = None
+                if self._run_again(connection):
+                    return
+                if connection.succeeded():
+                    detail = f"Other transactions stood in the way {RERUNS} times."
+                    payload = connection.problem("store_busy", detail)
+            if turns.open:
+                if connection.wait is None:
+                    connection.payload = payload
+                    self.held.append(connection)
+                else:
+                    connection.lie_down()
+                    self.lain.append((connection, connection.wait))
+                self._one_more(connection)
+                return
+            if self.held:
+                self.end()  # its transaction has ended in some other way: ask how
+        if connection.wait is None:
+            connection.deliver(payload)
+        else:
+            connection.lie_down()
+
+    def _run_again(self, connection: Connection) -> bool:
+        request = connection.current
+        assert request is not None
+        if request.reruns == RERUNS:
+            return False
+        request.reruns += 1
+        self.end()
+        self.worker.loop.call_soon(connection.rerun)
+        return True
+
+    def _one_more(self, connection: Connection) -> None:
+        """Count a request of the turn, and see to it that the turn ends."""
+        if self.ending is None:
+            # Sockets that are readable by now are read before that.
+            self.ending = self.worker.loop.call_soon(self.end)
+            self.began = monotonic()
+            self.requests = 0
+        self.requests += 1
+        alone = connection.current is not None and connection.current.reruns > 0
+        if (
+            alone
+            or self.requests >= self.worker.turn_requests
+            or monotonic() - self.began > self.worker.turn_seconds
+        ):
+            self.end()
+
+    def end(self) -> None:
+        """Commit, then let go of the answers held."""
+        if self.turns is None:
+            return
+        if self.ending is not None:
+            self.ending.cancel()
+            self.ending = None
+        held, self.held = self.held, []
+        lain, self.lain = self.lain, []
+        if not held and not self.turns.open:
+            return
+        try:
+            durable = self.turns.end()
+        except Exception:
+            self.worker.log.exception("Error at the end of a turn")
+            durable = False
+        for connection in held:
+            connection.release(durable)
+        if not durable:
+            for connection, wait in lain:
+                if connection.wait is wait:
+                    connection.rise()
+                    wait.cancel()
+                    connection.release(durable)

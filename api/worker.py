@@ -1,0 +1,290 @@
+"""Taskpost's gunicorn worker: one thread, one asyncio loop, and the WSGI application in it.
+
+    gunicorn -k api.worker.LoopWorker module:app
+
+A request goes to the application once it is whole, and the application answers
+inline. It is plain WSGI; two keys of its environ lead to what only this worker
+can do, ``taskpost.run`` (join the turn) and ``taskpost.park`` (wait without a thread).
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import socket
+import threading
+from datetime import timedelta
+from email.utils import formatdate
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from gunicorn.config import ForwardedAllowIPS, PostRequest, PreRequest
+from gunicorn.glogging import Logger
+from gunicorn.http.wsgi import base_environ
+from gunicorn.workers.base import Worker
+
+from api import heads
+from api.connection import Connection
+from api.receiver import Receiver, Request
+from api.turn import Turn, Turns
+
+ACCEPTS = 64  # connections accepted before others have their turn
+
+
+class LoopWorker(Worker):
+    """The worker. Whoever starts it sets the class's attributes before it runs."""
+
+    turns: ClassVar[Turns | None] = None
+    turn_requests = 64  # a turn ends early after so many requests
+    turn_seconds = 0.005  # or after so long
+    max_body = 1 << 20  # bytes
+    max_head = 32768  # bytes of a whole head; of one line and one header gunicorn's settings say
+    max_parked = 1000
+    max_connections = 10_000  # and no more than the files that the process may open
+    header_deadline = 10.0  # seconds from the first byte of a head, or from connecting
+    body_deadline = 30.0
+    write_deadline = 60.0  # for a client to take what has been written
+    stop_linger = 1.0  # an idle connection outlives SIGTERM so long: a request may be on its way
+
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Called by gunicorn before it starts workers; raises for what would be ignored."""
+        if cfg.is_ssl or cfg.proxy_protocol != "off":
+            raise RuntimeError("LoopWorker speaks no TLS and no PROXY protocol: a proxy can")
+
+    # --- life
+
+    def run(self) -> None:
+        """Serve until told to stop. gunicorn calls it once the application is loaded."""
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.get_ident()
+        self.loop.set_exception_handler(self.unforeseen)
+        self.loop.add_signal_handler(signal.SIGTERM, self.stop)
+        self.loop.add_reader(self.PIPE[0], self.prodded)
+        self.configure()
+        self.listeners = [(sock, self.base(sock)) for sock in self.sockets]
+        self.connections: set[Connection] = set()
+        self.opening: set[asyncio.Task[Any]] = set()
+        self.parked = 0
+        self.turn = Turn(self, self.turns)
+        self.stopping = self.listening = False
+        self.sweeping = self.loop.call_soon(self.sweep)
+        try:
+            self.loop.run_forever()
+            self.turn.end()
+        finally:
+            self.loop.close()
+
+    def configure(self) -> None:
+        """Read gunicorn's settings once: looking one up costs more than a request can afford."""
+        cfg = self.cfg
+        self.max_line = cfg.limit_request_line or 8190
+        self.max_fields = cfg.limit_request_fields or self.max_head
+        self.max_field = cfg.limit_request_field_size or self.max_head
+        self.keepalive = cfg.keepalive
+        # gunicorn's own default trusts the local machine. Here nobody is trusted unasked.
+        trusted = cfg.forwarded_allow_ips
+        if trusted == ForwardedAllowIPS.default.split(",") and not os.getenv("FORWARDED_ALLOW_IPS"):
+            trusted = []
+        self.trusts_all = "*" in trusted
+        self.proxies = cfg.forwarded_allow_networks() if trusted else []
+        # gunicorn's own hooks do nothing, or write a line at level debug.
+        debugs = self.log.error_log.isEnabledFor(logging.DEBUG)
+        hooked = debugs or cfg.pre_request is not PreRequest.default
+        self.before = cfg.pre_request if hooked else None
+        self.after = cfg.post_request if cfg.post_request is not PostRequest.default else None
+        logs = self.log.access_log_enabled or type(self.log).access is not Logger.access
+        self.log_access = self.log.access if logs else None
+        self.watching = bool(logs or self.before or self.after)
+        # Files of the application's own must remain.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64
+        self.room = max(1, min(self.max_connections, files))
+
+    def base(self, sock: Any) -> heads.Environ:
+        """What the environ of every request that comes through a socket begins with."""
+        name = sock.getsockname()
+        host, port = (name[0], name[1]) if isinstance(name, tuple) else ("localhost", 80)
+        made = {
+            **base_environ(self.cfg),
+            "SERVER_SOFTWARE": "taskpost",
+            "SERVER_NAME": host,
+            "SERVER_PORT": str(port),
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "SCRIPT_NAME": "",
+            "REQUEST_METHOD": "-",
+            "RAW_URI": "-",
+            "PATH_INFO": "",
+            "QUERY_STRING": "",
+            "REMOTE_ADDR": "",
+            "REMOTE_PORT": "",
+            "wsgi.url_scheme": "http",
+        }
+        if self.turns is not None:
+            made["taskpost.run"] = self.turns.join
+        return made
+
+    def sweep(self) -> None:
+        """Once a second: the heartbeat, the date, the deadlines of connections, the end."""
+        self.notify()
+        now = monotonic()
+        self.common = f"Server: taskpost\r\nDate: {formatdate(usegmt=True)}\r\n".encode()
+        for connection in list(self.connections):
+            if connection.deadline <= now:
+                connection.expire()
+        if self.ppid != os.getppid():
+            self.log.info("Parent changed, shutting down: %s", self)
+            self.alive = False
+        if not self.alive:
+            self.stop()
+        if not self.stopping:
+            self.listen()
+        elif now >= self.grace:
+            self.loop.stop()
+        else:
+            self.end_if_empty()
+        # gunicorn kills a worker that shows no life for twice ``timeout`` seconds.
+        pause = 0.1 if self.stopping else min(1.0, self.timeout / 2 or 1.0)
+        self.sweeping = self.loop.call_later(pause, self.sweep)
+
+    def stop(self) -> None:
+        """Accept no more, have what is parked answered, and end with the last connection."""
+        if self.stopping:
+            return
+        self.alive, self.stopping = False, True
+        # A little before gunicorn loses patience and kills.
+        self.grace = monotonic() + 0.9 * self.cfg.graceful_timeout
+        for sock, base in self.listeners:
+            self.accept(sock, base)  # those have connected before the end
+        self.pause_listening()
+        for sock in self.sockets:
+            sock.close()
+        for connection in list(self.connections):
+            connection.stop()
+        self.sweeping.cancel()
+        self.sweeping = self.loop.call_soon(self.sweep)
+        self.end_if_empty()
+
+    def prodded(self) -> None:
+        """gunicorn's reloader, in a thread of its own, has written to the pipe."""
+        os.read(self.PIPE[0], 4096)
+        if not self.alive:
+            self.stop()
+
+    def unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.log.error(context["message"], exc_info=context.get("exception"))
+
+    def count(self) -> None:
+        """One more request; gunicorn's max_requests ends the worker."""
+        self.nr += 1
+        if self.nr == self.max_requests:
+            self.log.info("Autorestarting worker after current request.")
+            self.loop.call_soon(self.stop)
+
+    # --- connections
+
+    def listen(self) -> None:
+        if not self.listening and self.has_room():
+            self.listening = True
+            for sock, base in self.listeners:
+                self.loop.add_reader(sock.fileno(), self.accept, sock, base)
+
+    def pause_listening(self) -> None:
+        if self.listening:
+            self.listening = False
+            for sock, _ in self.listeners:
+                self.loop.remove_reader(sock.fileno())
+
+    def has_room(self) -> bool:
+        return len(self.connections) + len(self.opening) < self.room
+
+    def accept(self, sock: Any, base: heads.Environ) -> None:
+        for _ in range(ACCEPTS):
+            if not self.has_room():
+                self.pause_listening()  # until one leaves
+                return
+            try:
+                client, address = sock.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # No file left, most likely: trying at once would spin. The sweep tries again.
+                self.log.error("Error accepting a connection: %s", error)
+                self.pause_listening()
+                return
+            if client.family != socket.AF_UNIX:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer = (address[0], str(address[1])) if isinstance(address, tuple) else ("", "")
+            inbound = Receiver(self, base, peer, self.trusts(peer[0]))
+            connection = Connection(self, inbound)
+            task = self.loop.create_task(self.open(connection, client))
+            self.opening.add(task)
+            task.add_done_callback(self.opening.discard)
+
+    async def open(self, connection: Connection, client: socket.socket) -> None:
+        await self.loop.connect_accepted_socket(lambda: connection, client)
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a peer is a proxy of ours; over a Unix socket it is, once there are any."""
+        if self.trusts_all or not peer:
+            return self.trusts_all or bool(self.proxies)
+        address = heads.address(peer)
+        return address is not None and any(address in network for network in self.proxies)
+
+    def left(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self.connections.discard(connection)
+        if not self.stopping:
+            self.listen()
+        else:
+            self.end_if_empty()
+
+    def end_if_empty(self) -> None:
+        if not self.connections and not self.opening:
+            self.loop.stop()
+
+    # --- gunicorn's hooks and its access log
+
+    def note_start(self, request: Request) -> None:
+        """A request is about to run for the first time."""
+        if not request.began:
+            request.began = monotonic()
+            if self.before is not None:
+                self.before(self, seen(request.environ))
+
+    def note_answer(self, connection: Connection) -> None:
+        """A request has been answered."""
+        request = connection.current
+        assert request is not None
+        took = timedelta(seconds=monotonic() - request.began if request.began else 0)
+        answer = SimpleNamespace(
+            status=connection.status,
+            headers=list(connection.headers),
+            sent=connection.sent,
+            response_length=connection.sent,
+        )
+        asked = seen(request.environ)
+        try:
+            if self.log_access is not None:
+                self.log_access(answer, asked, connection.ran, took)
+            if self.after is not None:
+                self.after(self, asked, connection.ran, answer)
+        except Exception:
+            self.log.exception("Exception in post_request hook")
+
+
+def seen(environ: heads.Environ) -> SimpleNamespace:
+    """A request as gunicorn's hooks and its log know one."""
+    return SimpleNamespace(
+        method=environ["REQUEST_METHOD"],
+        uri=environ["RAW_URI"],
+        path=environ["PATH_INFO"],
+        query=environ["QUERY_STRING"],
+        version=(1, int(environ["SERVER_PROTOCOL"][-1])),
+        headers=[
+            (key.removeprefix("HTTP_").replace("_", "-"), value)
+            for key, value in environ.items()
+            if key.startswith(("HTTP_", "CONTENT_"))
+        ],
+    )

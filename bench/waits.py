@@ -1,0 +1,150 @@
+"""Waiting: how soon a parked poll hears of a message, and what a parked poll costs its server."""
+
+import dataclasses
+import select
+import socket
+import time
+
+from bench import operations
+from bench.client import SETTLE, Unit, now
+from bench.operations import Unfit, percentiles, work
+from bench.servers import Server
+
+LOAD = 32  # connections that send while wakes are measured under load
+PARK = 5  # seconds that a poll waits for its wake
+HOLD = 30  # seconds that a parked poll waits, while it is measured
+
+
+@dataclasses.dataclass(frozen=True)
+class Wake:
+    """How soon the poll that waited had its answer, after the send had its own; ms.
+
+    A poll that was answered first counts as 0; ``sent`` is the median from
+    the sending of the request instead.
+    """
+
+    server: str
+    load: int
+    samples: int
+    sent: float
+    p50: float
+    p99: float
+    missed: int  # polls that heard nothing
+
+
+@dataclasses.dataclass(frozen=True)
+class Parked:
+    """So many polls parked at once."""
+
+    server: str
+    asked: int
+    parked: int  # that had not been answered at once
+    memory: float | None  # bytes of the server for each, with its connection; None: few parked
+    cpu: float  # share of one core that all of them took together
+
+
+def possible(server: Server) -> bool:
+    """Whether the server lets a poll wait: asked for a second, it takes about one."""
+    if not hasattr(server.dialect, "park"):
+        return False
+    operations.prepare(server, ["park-0"], 0)
+    once = iter([server.dialect.park("park-0", 1)])
+    result = work(server, lambda number: next(once, None), 1, SETTLE)
+    return not result.failures and 0.8 < result.elapsed < 5
+
+
+class _Pair:
+    """A poll that waits and a sender that sends once it does, over and over."""
+
+    def __init__(self, server: Server, samples: int) -> None:
+        self.dialect, self.left = server.dialect, samples
+        self.box = "wake-0"
+        self.waiting = False
+        self.answered = 0  # polls
+        self.woken = 0.0  # when the last of them was
+        self.missed = 0
+        self.after: list[float] = []
+        self.since: list[float] = []
+
+    def unit(self, number: int) -> Unit | None:
+        """The next unit of a connection: the first polls, the second sends, others are load."""
+        if not self.left:
+            return None
+        if number > 1:
+            return self.dialect.send(f"send-{number % operations.SHARED}")
+        return (self._poll, self._send)[number]()
+
+    def _poll(self) -> Unit:
+        self.waiting = True
+        unit = self.dialect.park(self.box, PARK)
+        reply = yield next(unit)
+        self.woken, self.waiting, self.answered = now(), False, self.answered + 1
+        while True:  # the acknowledgement
+            try:
+                reply = yield unit.send(reply)
+            except StopIteration as end:
+                self.missed += not end.value
+                return end.value
+
+    def _send(self) -> Unit:
+        while not self.waiting:
+            yield 0.001
+        yield 0.005  # on its way, it comes to be parked
+        answered, sent = self.answered, now()
+        yield from self.dialect.send(self.box)
+        accepted = now()
+        while self.answered == answered:
+            yield 0.001
+        self.after.append(max(0.0, self.woken - accepted))
+        self.since.append(self.woken - sent)
+        self.left -= 1
+        return 1
+
+
+def wake(server: Server, samples: int, load: int) -> Wake:
+    """Wake one poll so many times, while ``load`` other connections send without pause."""
+    others = [f"send-{number}" for number in range(operations.SHARED)]
+    operations.prepare(server, ["wake-0", *others], 0)
+    pair = _Pair(server, samples)
+    result = work(server, pair.unit, 2 + load, 120)
+    server.trim()
+    if result.failures:
+        raise Unfit(f"{server.key}, waking: {result.failure}")
+    p50, p99 = (value * 1000 for value in percentiles(pair.after))
+    sent = percentiles(pair.since)[0] * 1000
+    return Wake(server.key, load, len(pair.after), sent, p50, p99, pair.missed)
+
+
+def park(server: Server, count: int, seconds: float) -> Parked:
+    """Park ``count`` polls, each at an inbox of its own, and look at the server for a while."""
+    boxes = [f"park-{number}" for number in range(count)]
+    operations.prepare(server, boxes, 0)
+    time.sleep(0.5)
+    empty = server.memory()
+    held = [_held(server, box) for box in boxes]
+    try:
+        time.sleep(1)
+        full, before, began = server.memory(), server.cpu(), now()
+        time.sleep(seconds)
+        cpu = (server.cpu() - before) / (now() - began)
+        answered = _answered(held)
+    finally:
+        for each in held:
+            each.close()
+    time.sleep(0.5)  # for the server to see that they are gone
+    parked = count - answered
+    each = (full - empty) / parked if parked > count / 2 else None
+    return Parked(server.key, count, parked, each, cpu)
+
+
+def _held(server: Server, box: str) -> socket.socket:
+    made = socket.create_connection(server.address, timeout=10)
+    made.sendall(server.dialect.waiting(box, HOLD))
+    return made
+
+
+def _answered(held: list[socket.socket]) -> int:
+    look = select.poll()
+    for each in held:
+        look.register(each, select.POLLIN)
+    return len(look.poll(0))

@@ -1,0 +1,44 @@
+"""What schemathesis cannot know of the service when it makes its cases.
+
+It loads this itself (``SCHEMATHESIS_HOOKS``), in its own process.
+"""
+
+from typing import Any
+
+import schemathesis
+
+LONGEST_URL = 4000  # beyond that the server refuses the request line
+
+
+@schemathesis.hook  # type: ignore[untyped-decorator]
+def filter_case(context: schemathesis.HookContext, case: schemathesis.Case) -> bool:
+    """Whether to try a case."""
+    if len(case.as_transport_kwargs(base_url="http://127.0.0.1")["url"]) > LONGEST_URL:
+        return False
+    return not (_is_negative(case) and _lenient(case))
+
+
+@schemathesis.hook  # type: ignore[untyped-decorator]
+def map_case(context: schemathesis.HookContext, case: schemathesis.Case) -> schemathesis.Case:
+    """The case, where it is a good one without a second caller beside that in the body."""
+    if case.query and isinstance(case.body, dict) and not _is_negative(case):
+        case.query.pop("as", None)
+    return case
+
+
+def _is_negative(case: schemathesis.Case) -> bool:
+    return case.meta is not None and case.meta.generation.mode.is_negative
+
+
+def _lenient(case: schemathesis.Case) -> bool:
+    """Null and an empty parameter are as if left out, and a limit that is too large is cut."""
+    query = case.query or {}
+    return _has_null(case.body) or "" in query.values() or str(query.get("limit", "")).isdigit()
+
+
+def _has_null(body: Any) -> bool:
+    if isinstance(body, dict):
+        return any(_has_null(value) for value in body.values())
+    if isinstance(body, list):
+        return any(_has_null(item) for item in body)
+    return body is None

@@ -1,0 +1,364 @@
+"""Every statement of every verb uses its index, whatever lies in the table and is known of it.
+
+On PostgreSQL a plan is made once a connection from what is known at that
+time: so the verbs run on a new table, on one that has been analyzed, and on
+one where two inboxes hold everything.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from inbox import acks, agents, poll, presence, receipts, send, tasks, turn
+from inbox.errors import Problem
+from inbox.ids import written
+from inbox.names import Actor
+from inbox.poll import Filter
+from inbox.send import Letter
+from models import clock, database, migrations, watching
+from tests import postgres
+from tests.models import plans, rows
+from tests.models.plans import ROWS, Scan
+
+REALM = "main"
+OPERATOR = Actor(REALM)
+
+NAMES, FACTS, DEDUP = "messages_names", "messages_facts", "messages_dedup"
+READY, READY_TASK, LATER = "messages_ready", "messages_ready_task", "messages_later"
+INBOX, DEAD, EXPIRY = "messages_inbox", "messages_dead", "messages_expiry"
+THREAD, OPENERS = "messages_thread", "messages_openers"
+
+SENDING = {NAMES, ROWS, THREAD, FACTS}
+NEWEST = {NAMES, READY, LATER, ROWS}  # beside every page: whose the inbox is, its newest message
+
+
+class World(NamedTuple):
+    """Some messages that there are, by seq."""
+
+    first: int  # the first of the inbox `big`, ready
+    opened: int  # the first of the thread `long`
+
+
+class Verb(NamedTuple):
+    """Something that the rules do with the store, and the indexes that it takes."""
+
+    work: Callable[[World], Any]
+    indexes: set[str]
+    daily: bool = True  # costs the same however much there is
+
+
+def as_(name: str) -> Actor:
+    """An agent of the realm."""
+    return Actor(REALM, name)
+
+
+def letter(to: str, **given: Any) -> Letter:
+    """A message to be sent."""
+    return Letter(to=to, type="request", content=b"1", **given)
+
+
+def refused(work: Callable[[], Any]) -> None:
+    """Do what the rules refuse."""
+    with pytest.raises(Problem):
+        work()
+
+
+def flushed() -> None:
+    """Write down that two agents were heard of, one of whom has no name on record."""
+    presence.note(REALM, "agent-1")
+    presence.note(REALM, "unheard-of")
+    presence.flush()
+    presence.forget()
+
+
+def registered(name: str, **fields: Any) -> None:
+    """Register an agent."""
+    agents.register(as_(name), name, fields)
+
+
+VERBS = {
+    "send to a known agent": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1")), SENDING
+    ),
+    "send to an unknown agent": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1x")), SENDING | {DEDUP}, daily=False
+    ),
+    "send to the long thread": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1", task_id="long")), SENDING
+    ),
+    "reply": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1", reply_to=world.opened)), SENDING
+    ),
+    "send with a new key": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1", idempotency_key="new")), SENDING
+    ),
+    "send to a closed task": Verb(
+        lambda world: refused(
+            lambda: send.send(as_("agent-0"), letter("agent-1", task_id="old-0"))
+        ),
+        SENDING | {DEDUP},
+    ),
+    "send many": Verb(
+        lambda world: send.send_many(as_("agent-0"), [letter("agent-1"), letter("agent-0")]),
+        SENDING,
+    ),
+    "count": Verb(
+        lambda world: poll.count(OPERATOR, "big"), {NAMES, READY, LATER, EXPIRY}, daily=False
+    ),
+    "count of an empty inbox": Verb(
+        lambda world: poll.count(OPERATOR, "nobody"), {NAMES, READY, LATER, EXPIRY}
+    ),
+    "ack": Verb(lambda world: acks.ack(as_("big"), written(world.first)), {NAMES, ROWS}),
+    "ack again": Verb(
+        lambda world: acks.ack(as_("agent-0"), written(world.opened)), {NAMES, ROWS}
+    ),
+    "ack many": Verb(
+        lambda world: acks.ack_many(
+            as_("big"), "big", [written(world.first), written(world.opened), written(1 << 40)]
+        ),
+        {NAMES, ROWS},
+    ),
+    "receipt": Verb(lambda world: receipts.receipt(as_("big"), written(world.first)), {NAMES, ROWS}),
+    "register": Verb(lambda world: registered("new", description="x"), {NAMES, FACTS}),
+    "register with aliases": Verb(
+        lambda world: registered("agent-1", aliases=["new-1", "new-2"]), {NAMES, FACTS, INBOX, ROWS}
+    ),
+    "read an agent": Verb(lambda world: agents.read(OPERATOR, "agent-1"), {NAMES, FACTS}),
+    "list agents": Verb(
+        lambda world: agents.listed(OPERATOR, None, None, None, 2), {FACTS}, daily=False
+    ),
+    "search agents": Verb(
+        lambda world: agents.listed(OPERATOR, "tag", "text", "agent-0", 2), {FACTS}, daily=False
+    ),
+    "retire": Verb(
+        lambda world: agents.retire(as_("agent-1"), "agent-1"),
+        {NAMES, FACTS, INBOX, EXPIRY, ROWS},
+        daily=False,
+    ),
+    "retire and come back": Verb(
+        lambda world: (agents.retire(as_("agent-1"), "agent-1"), registered("agent-1")),
+        {NAMES, FACTS, INBOX, EXPIRY, ROWS},
+        daily=False,
+    ),
+    "list tasks": Verb(
+        lambda world: tasks.listed(as_("agent-0"), None, None, None, 10),
+        {NAMES, OPENERS, THREAD, FACTS},
+        daily=False,
+    ),
+    "list tasks of an agent": Verb(
+        lambda world: tasks.listed(OPERATOR, "open", "agent-1", written(world.opened), 10),
+        {NAMES, OPENERS, THREAD, FACTS},
+        daily=False,
+    ),
+    "read a task": Verb(lambda world: tasks.read(OPERATOR, "task-1"), {THREAD, FACTS}),
+    "history": Verb(
+        lambda world: tasks.history(as_("agent-0"), "long", None, 10), {NAMES, THREAD, ROWS}
+    ),
+    "history after": Verb(
+        lambda world: tasks.history(OPERATOR, "long", written(world.opened + 5), 10),
+        {THREAD, ROWS},
+    ),
+    "close a task": Verb(lambda world: tasks.close(OPERATOR, "task-1"), {THREAD, FACTS}),
+    "note presence": Verb(lambda world: flushed(), {NAMES}),
+    "watch the end of the table": Verb(lambda world: watching.above(watching.newest()), {ROWS}),
+    "watch an inbox": Verb(lambda world: watching.unread(REALM, ["big"]), {READY, LATER}),
+    "replay": Verb(
+        lambda world: [
+            send.send(as_("agent-0"), letter("agent-1", idempotency_key="twice")) for _ in "12"
+        ],
+        SENDING | {DEDUP},
+    ),
+}
+
+LISTS = {"unread": READY, "acked": INBOX, "dead": DEAD, "all": INBOX}
+FILTERS = list(itertools.product((0, 1, 3), (False, True), (False, True), (False, True)))
+
+
+def looks() -> Iterator[tuple[str, Verb]]:
+    """A look into the inbox for every status and every set of filters."""
+    for status, index in LISTS.items():
+        for many, by_type, by_sender, after in FILTERS:
+            wanted = Filter(
+                status,
+                tuple(f"task-{number}" for number in range(1, many + 1)),
+                ("request", "done") if by_type else (),
+                "alice" if by_sender else None,
+            )
+            words = (
+                f"poll {status}",
+                f"of {many} tasks" * bool(many),
+                "by type" * by_type,
+                "by sender" * by_sender,
+                "after" * after,
+            )
+            found = READY_TASK if status == "unread" and many else index
+
+            def look(world: World, wanted: Filter = wanted, after: bool = after) -> Any:
+                place = world.first + 5 if after else None
+                return poll.poll(OPERATOR, "big", wanted._replace(after=place), 10)
+
+            # What no index is sorted by is looked for in the whole inbox.
+            daily = status == "dead" or not (by_type or by_sender or index == INBOX)
+            yield " ".join(filter(None, words)), Verb(look, NEWEST | {found}, daily)
+
+
+VERBS.update(looks())
+DAILY = sorted(name for name, verb in VERBS.items() if verb.daily)
+
+
+def world() -> World:
+    """What the open database holds of what the verbs need."""
+
+    def lowest(column: str, value: str) -> int:
+        sql = f"SELECT MIN(seq) FROM messages WHERE {column} = '{value}' AND realm = 'main'"
+        return int(database.current().execute_sql(sql).fetchone()[0])
+
+    return World(lowest("inbox", "big"), lowest("task_id", "long"))
+
+
+def all_in_two_inboxes() -> None:
+    """Half of the rows in one inbox, half in another, in three threads, from one sender."""
+    with database.current().atomic():
+        for inbox, task in (("other", "other"), ("big", "long")):
+            rows.messages(
+                rows.MANY.unread,
+                inbox=f"'{inbox}'",
+                task_id=f"'{task}'",
+                opens="(i = 0)",
+                status=rows.UNREAD_OR_ACKED.format(2),
+                settled_at=rows.SETTLED.format(2),
+            )
+        rows.messages(1, inbox="'agent-0'", task_id="'task-1'")
+        for type in ("name", "agent", "seen"):
+            rows.facts(2, type, content="'\"' || 'agent-' || CAST(i AS TEXT) || '\"'"
+                       if type == "name" else "'{}'", state_key=rows.AGENT if type == "name" else "''")  # fmt: skip
+        rows.facts(1, "closed", inbox="''", state_key="'old-0'")
+
+
+def prepare_all() -> None:
+    """Run every verb, so that a connection that keeps its plans makes them now."""
+    there = world()
+    for verb in VERBS.values():
+        done_in_vain(verb, there)
+
+
+def done_in_vain(verb: Verb, there: World) -> None:
+    """Do what a verb does, and undo it."""
+    database.begin()
+    try:
+        verb.work(there)
+    finally:
+        database.abandon()
+
+
+def plans_of(verb: Verb, there: World) -> list[Scan]:
+    """Every way into the table that the verb takes."""
+    with plans.recorded() as seen:
+        done_in_vain(verb, there)
+    return [scan for each in seen for scan in plans.scans(*each)]
+
+
+SITUATIONS = (
+    "sqlite new",
+    "sqlite analyzed",
+    "postgresql new",
+    "postgresql analyzed",
+    "postgresql two inboxes",
+)
+
+
+@pytest.fixture(scope="module", params=SITUATIONS)
+def situation(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A database with a hundred thousand rows of which more or less is known."""
+    if request.param.startswith("sqlite"):
+        url = f"sqlite:///{tmp_path_factory.mktemp('plans')}/taskpost.db"
+        yield from filled(url, request.param)
+    else:
+        server = request.getfixturevalue("postgres_server")
+        with server.database("taskpost_plans") as url:
+            yield from filled(url, request.param)
+
+
+def filled(url: str, situation: str) -> Iterator[str]:
+    """Open a database and fill it."""
+    turn.open(url)
+    try:
+        if situation == "postgresql new":
+            # The plans are those of an almost empty table, and nobody comes to mend them.
+            database.current().execute_sql("ALTER TABLE messages SET (autovacuum_enabled = off)")
+            rows.load(rows.FEW)
+            prepare_all()
+            database.current().execute_sql("DELETE FROM messages")
+        if situation == "postgresql two inboxes":
+            all_in_two_inboxes()
+        else:
+            rows.load(rows.MANY)
+        if not situation.endswith("new"):
+            rows.analyze()
+        yield situation
+    finally:
+        turn.close()
+
+
+@pytest.fixture(scope="module")
+def costs_of_few(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, int]]:
+    """What each daily verb costs on either database when there is next to nothing in it."""
+    found = {}
+    server: postgres.Server = request.getfixturevalue("postgres_server")
+    with server.database("taskpost_few") as url:
+        for each in (f"sqlite:///{tmp_path_factory.mktemp('few')}/taskpost.db", url):
+            turn.open(each)
+            try:
+                rows.load(rows.FEW)
+                found[database.current().dialect] = {name: cost_of(name) for name in DAILY}
+            finally:
+                turn.close()
+    return found
+
+
+def cost_of(name: str) -> int:
+    """What the database does for a verb; the verb is undone."""
+    there = world()
+    database.begin()
+    try:
+        return plans.cost(lambda: VERBS[name].work(there))
+    finally:
+        database.abandon()
+
+
+def test_every_statement_of_every_verb_uses_an_index_that_fits(situation: str) -> None:
+    there, unfit = world(), {}
+    for name, verb in VERBS.items():
+        for scan in plans_of(verb, there):
+            if not scan.fits:
+                unfit.setdefault(scan, name)
+    assert unfit == {}
+
+
+def test_every_verb_uses_the_indexes_made_for_it_and_every_index_is_used(situation: str) -> None:
+    there, wrong, used = world(), {}, set()
+    for name, verb in VERBS.items():
+        found = {scan.index for scan in plans_of(verb, there)}
+        used |= found
+        if found != verb.indexes:
+            wrong[name] = sorted(found ^ verb.indexes, key=str)
+    assert wrong == {}
+    assert {ROWS, *(sql.split(" ON ")[0].split()[-1] for sql in migrations.INDEXES)} == used
+
+
+def test_a_daily_verb_costs_with_a_hundred_thousand_rows_what_it_costs_with_a_few(
+    situation: str, costs_of_few: dict[str, dict[str, int]]
+) -> None:
+    few = costs_of_few[database.current().dialect]
+    dear = {
+        name: (few[name], cost)
+        for name in DAILY
+        if (cost := cost_of(name)) > 3 * few[name] + 20
+    }
+    assert dear == {}
