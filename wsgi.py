@@ -100,10 +100,14 @@ def create() -> app.Service:
 def post_worker_init(worker: object) -> None:
     """Gunicorn's hook: the worker is about to serve.
 
-    Those who wait are to have their answers when it is told to end.
+    Those who wait are to have their answers when it is told to end: the loop
+    worker sees to that itself, another one is made to.
     """
     # Here, not in ``create``: gunicorn runs this file once for the hooks and once for that.
     _beside.extend(app.start_beside())
+    if isinstance(worker, app.LoopWorker):
+        app.fit(worker, read)
+        return
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
         signal.signal(number, _dismissing(signal.getsignal(number)))
 

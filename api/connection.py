@@ -287,7 +287,13 @@ class Connection(asyncio.BufferedProtocol):
         if not self.keep:
             self.leave()
         elif self.phase != STALLED:
-            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
+            self.idle()
+
+    def idle(self) -> None:
+        """Nothing is to do until the client's next request."""
+        worker = self.worker
+        waits = worker.stop_linger if worker.stopping else worker.keepalive
+        self.phase, self.deadline = IDLE, monotonic() + waits
 
     def leave(self) -> None:
         """End the connection once the client has what was written.
@@ -439,6 +445,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         if self.phase == STALLED:
-            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
+            self.idle()
             self.rearm()
             self.flow()

@@ -3,8 +3,8 @@
     python -m api.openapi           writes the file
     python -m api.openapi --check   fails when the file is not what it would write
 
-Rules that keep generators of clients working are in docs/protocol.md; the
-tests hold the file to them.
+Rules that keep generators of clients working, such as that no schema is one
+of several, are tests: tests/api/test_generators.py.
 """
 
 import re

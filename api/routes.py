@@ -6,6 +6,7 @@ from typing import NamedTuple
 from api import schemas, shapes
 from api.call import Answer, Call
 from api.views import about, agents, inbox, tasks
+from api.waiting import Parked
 from inbox.errors import (
     AgentNotFound,
     AgentRetired,
@@ -36,7 +37,7 @@ class Route(NamedTuple):
 
     method: str
     pattern: str
-    view: Callable[[Call], Answer]
+    view: Callable[[Call], Answer | Parked]
     operation: str  # a unique id, in camelCase
     summary: str
     answers: dict[int, tuple[type[shapes.Reply] | str | None, str]]

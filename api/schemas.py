@@ -59,7 +59,10 @@ class ListQuery(Query):
         metadata={"description": "How many at most; more than 500 is cut to 500."},
     )
     after = Text(
-        metadata={"description": "The `next` of the page before.", "pattern": f"^{ids.PATTERN.pattern}$"}
+        metadata={
+            "description": "The `next` of the page before.",
+            "pattern": f"^{ids.PATTERN.pattern}$",
+        }
     )
 
 

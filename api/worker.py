@@ -61,7 +61,8 @@ class LoopWorker(Worker):
         self.loop = asyncio.new_event_loop()
         self.thread = threading.get_ident()
         self.loop.set_exception_handler(self.unforeseen)
-        self.loop.add_signal_handler(signal.SIGTERM, self.stop)
+        for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
+            signal.signal(number, self.told)
         self.loop.add_reader(self.PIPE[0], self.prodded)
         self.configure()
         self.listeners = [(sock, self.base(sock)) for sock in self.sockets]
@@ -165,6 +166,11 @@ class LoopWorker(Worker):
         self.sweeping.cancel()
         self.sweeping = self.loop.call_soon(self.sweep)
         self.end_if_empty()
+
+    def told(self, number: int, frame: object) -> None:
+        """A signal to end. gunicorn and a terminal may both send one, also after the loop's end."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.stop)
 
     def prodded(self) -> None:
         """gunicorn's reloader, in a thread of its own, has written to the pipe."""

@@ -224,8 +224,10 @@ class Bench:
     def _parked(self, waiting: list[Server]) -> None:
         for server in waiting:
             say(f"parked waits: {server.title}")
-            if server.roots:  # of others we see neither memory nor CPU
-                self.run.parked.append(waits.park(server, self.mode.parked, 3.0))
+            # A fresh one, where we can: what has worked has memory left over from that.
+            fresh = self.yard.start(server.key) if server.key in SERVERS else server
+            if fresh.roots:  # of others we see neither memory nor CPU
+                self.run.parked.append(waits.park(fresh, self.mode.parked, 3.0))
 
     def _growth(self) -> None:
         seconds, rounds = (0.3, 2) if self.mode is QUICK else (1.0, 3)

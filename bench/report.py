@@ -4,7 +4,6 @@ Nothing here measures anything or knows a server by name.
 """
 
 import dataclasses
-import re
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -229,7 +228,8 @@ def _failures(run: Run) -> list[str]:
 
 def placed(document: str, section: str) -> str:
     """The document with ``section`` between its markers; raises ValueError without markers."""
-    pattern = re.compile(f"({re.escape(BEGIN)}\n).*?(\n{re.escape(END)})", re.DOTALL)
-    if not pattern.search(document):
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
         raise ValueError(f"the document has no {BEGIN} and {END}")
-    return pattern.sub(lambda found: f"{found[1]}\n{section}{found[2]}", document)
+    return f"{before}{begin}\n\n{section.strip()}\n\n{end}{after}"

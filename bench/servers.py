@@ -184,7 +184,7 @@ def _taskpost(yard: Yard, key: str, title: str, *options: str, **settings: objec
     command = _gunicorn("-c", "wsgi.py", *options, "wsgi:create()")
     more = {"database": given["database"], "helpers": settings.get("helpers", ())}
     served = _served(yard, key, title, command, environ, port, Taskpost, **more)
-    served.title += f" ({served.worker.rpartition('.')[2]} worker)"
+    served.title += f" ({served.worker.rpartition('.')[2]})"
     return served
 
 

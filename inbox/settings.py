@@ -48,7 +48,7 @@ class Settings(NamedTuple):
 
 def _number(least: float, most: float, kind: type = int) -> Callable[[str], object]:
     def read(text: str) -> object:
-        if not re.fullmatch(r"\d+" if kind is int else r"\d+(\.\d+)?", text):
+        if not re.fullmatch(r"[0-9]+" if kind is int else r"[0-9]+(\.[0-9]+)?", text):
             raise ValueError("is not a number")
         value = kind(text)
         if not least <= value <= most:
@@ -139,5 +139,6 @@ def _value(setting: Setting, environ: Mapping[str, str]) -> object:
     try:
         return setting.read(text)
     except ValueError as error:
-        shown = "" if setting.name == "database" else f"={text}"
+        short = text[:80] if text.isprintable() else repr(text[:80])
+        shown = "" if setting.name == "database" else f"={short}"
         raise SettingsError(f"{setting.variable}{shown} {error}") from None

@@ -8,7 +8,7 @@ rarer queries are built with peewee from ``models.table``.
 import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import peewee
@@ -30,6 +30,8 @@ KINDS: Mapping[str, type[SQLite] | type[PostgreSQL]] = {
 }
 
 UNREADABLE = "not a database URL: special characters of user and password must be %-encoded"
+
+DRIVERS = (peewee.PeeweeException, sqlite3.Error, psycopg2.Error)
 
 database: Opened | None = None
 watchers: list[Callable[[Any, dict[str, Any]], None]] = []  # told every statement before it runs
@@ -107,7 +109,7 @@ def abandon() -> None:
     """Roll the unit of work back; a connection that cannot is given up."""
     try:
         current().rollback()
-    except peewee.PeeweeException:
+    except DRIVERS:
         drop()
 
 
@@ -119,22 +121,28 @@ def hurry() -> None:
 
 def savepoint() -> None:
     """Begin a part of the unit of work that can be taken back by itself."""
-    with translated():
-        current().part()
+    opened = current()
+    try:
+        opened.part()
+    except DRIVERS as error:
+        _fail(error)
 
 
 def to_savepoint() -> None:
     """Take back what was done since the savepoint; a connection that cannot is given up."""
     try:
         current().undo()
-    except peewee.PeeweeException:
+    except DRIVERS:
         drop()
 
 
 def release() -> None:
     """The part since the savepoint stands; it will be committed with the rest."""
-    with translated():
-        current().keep()
+    opened = current()
+    try:
+        opened.keep()
+    except DRIVERS as error:
+        _fail(error)
 
 
 def connection() -> object:
@@ -169,8 +177,11 @@ def run(statement: Statement, **values: Any) -> Any:
     """Run a statement on this thread's connection; returns the driver's cursor."""
     for watcher in watchers:
         watcher(statement, dict(values))
-    with translated():
-        return current().perform(statement, values)
+    opened = current()
+    try:
+        return opened.perform(statement, values)
+    except DRIVERS as error:
+        _fail(error)
 
 
 def query(built: Any) -> Any:
@@ -186,13 +197,18 @@ def translated() -> Any:
     """Turn a driver's error into the store's; a connection that broke is given up."""
     try:
         yield
-    except peewee.PeeweeException as error:
-        found: StoreError | None = current().translate(error)
-        if isinstance(found, Unavailable):
-            drop()
-        if found is None:
-            raise
-        raise found from error
+    except DRIVERS as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Raise the store's error for a driver's; a mistake of ours is raised as it is."""
+    found: StoreError | None = current().translate(getattr(error, "orig", error))
+    if found is None:
+        raise error
+    if isinstance(found, Unavailable):
+        drop()
+    raise found from error
 
 
 PING = Statement("SELECT 1")

@@ -59,6 +59,12 @@ def wait(connection: extensions.connection) -> None:
             raise DeadlinePassed("the database did not answer in time")
 
 
+AWAY = (
+    psycopg2.OperationalError,
+    psycopg2.InterfaceError,
+    peewee.OperationalError,
+    peewee.InterfaceError,
+)
 HURRY = 0.02  # seconds
 BEGIN, PART = "BEGIN", "SAVEPOINT part"
 
@@ -203,15 +209,14 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         """Close the connection, which ends its transaction."""
         self.connection().close()
 
-    def translate(self, error: peewee.PeeweeException) -> StoreError | None:
+    def translate(self, error: Exception) -> StoreError | None:
         """The store's error for a driver's, or None for a mistake of ours."""
-        cause = getattr(error, "orig", None)
-        code = getattr(cause, "pgcode", None) or ""
-        if isinstance(cause, DeadlinePassed):
+        code = getattr(error, "pgcode", None) or ""
+        if isinstance(error, DeadlinePassed):
             return Frozen(str(error))
         if code in TRANSIENT:
             return Contended(str(error))
-        away = isinstance(error, peewee.OperationalError | peewee.InterfaceError)
+        away = isinstance(error, AWAY)
         if (away and not code) or code[:2] in ("08", "53", "57", "58"):
             return Unavailable(str(error))
         if code == errorcodes.READ_ONLY_SQL_TRANSACTION:

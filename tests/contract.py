@@ -86,7 +86,7 @@ def _check_body(response: TestResponse, expected: Expected) -> None:
         assert response.content_type == f"{kind}; charset=utf-8" or not kind.startswith("text/")
         return
     assert response.content_type == kind
-    found = response.get_json(force=True)
+    found = _loaded(response.text) if kind == "application/yaml" else response.get_json(force=True)
     validator.validate(found)
     if kind == PROBLEM:
         _check_problem(found, response, expected)
@@ -103,8 +103,11 @@ def _check_problem(found: Any, response: TestResponse, expected: Expected) -> No
 
 @cache
 def _contract() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(FILE.read_text(), loader)
+    return _loaded(FILE.read_text())
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @cache

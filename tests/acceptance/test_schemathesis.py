@@ -11,17 +11,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from api.openapi import FILE
 from api.routes import ROUTES
 from tests.acceptance.server import PROJECT, Server, running
 
+HOOKS = "tests.acceptance.hooks"
 SETTINGS = """
 # There is nothing to wait for here, only time to lose.
 [parameters]
 "query.wait" = 0
 "query.timeout" = 0
+
+# To follow what answers refer to finds more than to make up more.
+[phases.stateful.generation]
+max-examples = 20
 
 # A message may fit the contract and still not be sent, for what is in the store.
 [checks.positive_data_acceptance]
@@ -34,7 +37,7 @@ checks.allow_header_conformance.enabled = false
 """
 OPTIONS = (
     "--phases=examples,coverage,fuzzing,stateful",
-    "--max-examples=10",
+    "--max-examples=5",
     "--generation-deterministic",
     "--continue-on-failure",
     "--request-timeout=10",
@@ -65,6 +68,3 @@ def schemathesis(server: Server, folder: Path) -> subprocess.CompletedProcess[st
         text=True,
         timeout=300,
     )
-
-
-HOOKS = "tests.acceptance.hooks"

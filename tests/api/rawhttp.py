@@ -108,14 +108,26 @@ class Server:
         fields = Path(f"/proc/{self.worker()}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def open_gate(self, name: str) -> None:
-        """Let the application go on that waits at a gate."""
-        with (self.directory / name).open("w"):
-            pass
-
     def gate(self, name: str) -> None:
-        """Make a gate."""
+        """Make a gate at which the application waits."""
         os.mkfifo(self.directory / name)
+
+    def at_gate(self, name: str) -> None:
+        """Wait until the application stands there."""
+        until((self.directory / f"{name}.reached").exists, f"somebody at {name}")
+
+    def open_gate(self, name: str) -> None:
+        """Let it go on; fails if nobody comes."""
+
+        def opened() -> bool:
+            try:
+                os.close(os.open(self.directory / name, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                return False
+            return True
+
+        until(opened, f"somebody at {name}")
+        (self.directory / f"{name}.reached").unlink()
 
     def terminate(self, sig: int = signal.SIGTERM) -> float:
         """Seconds that it took to end, with a status of 0."""

@@ -1,13 +1,10 @@
 """Plumbing: every answer is JSON that says what to do next, and the log tells no secrets."""
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from api.routes import ROUTES
-from inbox import poll
 from tests.actors import Agent, Http, ok, refused
 
 PLACES = {"{agent}": "bob", "{message}": "m0000000000000001", "{task_id}": "t"}
@@ -22,65 +19,63 @@ def concrete(pattern: str) -> str:
 
 
 PATHS = sorted({concrete(route.pattern) for route in ROUTES})
+READS = [concrete(route.pattern) for route in ROUTES if route.method == "GET"]
+ASKING = [concrete(route.pattern) for route in ROUTES if route.method == "GET" and not route.about]
+UNKNOWN = ["/nope", "/agent", "/agents/bob/inbox/nope", "/%", "/%zz", "/..", "/./agents",
+           "/tasks//messages", "/agents/a/b", "/INBOX", "/agents/bob/inbox//"]  # fmt: skip
 
 
-UNKNOWN = ["/nope", "/agent", "/agents/bob/inbox/nope", "/%", "/%zz", "/..", "/./agents", "/\n",
-           "/tasks//messages", "/agents/a/b", "/INBOX", "/agents/bob/inbox//", "/v1/agents"]  # fmt: skip
+@pytest.fixture
+def reads(alice: Agent, bob: Agent) -> list[str]:
+    """Every path that can be read, and there is something to read."""
+    sent = alice.send(bob, task_id="t")
+    return [path.replace(PLACES["{message}"], sent["id"]) for path in READS]
 
 
-@pytest.mark.parametrize("path", UNKNOWN)
-def test_an_unknown_path_is_a_problem_document(http: Http, path: str) -> None:
+def test_an_unknown_path_is_a_problem_document(http: Http) -> None:
     """Case 66."""
-    for method in ("GET", "POST", "PUT", "OPTIONS"):
-        problem = refused(http.request(method, path), 404, "not_found")
-        assert problem["hint"] == "GET / lists what there is."
+    for path in UNKNOWN:
+        for method in ("GET", "POST", "PUT", "OPTIONS"):
+            problem = refused(http.request(method, path), 404, "not_found")
+            assert problem["hint"] == "GET / lists what there is."
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_method_that_does_not_fit_is_told_which_do(http: Http, path: str) -> None:
+def test_a_method_that_does_not_fit_is_told_which_do(http: Http) -> None:
     """Case 66."""
-    taken = {route.method for route in ROUTES if concrete(route.pattern) == path}
-    taken |= {"HEAD"} if "GET" in taken else set()
-    for method in set(VERBS) - taken:
-        answer = http.request(method, path)
-        assert answer.status_code == 405
-        assert set(answer.headers["Allow"].split(", ")) == {*taken, "OPTIONS"}
-        if method != "HEAD":
-            assert answer.json["code"] == "method_not_allowed"
+    for path in PATHS:
+        taken = {route.method for route in ROUTES if concrete(route.pattern) == path}
+        taken |= {"HEAD"} if "GET" in taken else set()
+        for method in set(VERBS) - taken:
+            answer = http.request(method, path)
+            assert answer.status_code == 405, (method, path)
+            assert set(answer.headers["Allow"].split(", ")) == {*taken, "OPTIONS"}
+            assert method == "HEAD" or answer.json["code"] == "method_not_allowed"
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_options_tells_the_methods_and_changes_nothing(alice: Agent, bob: Agent, path: str) -> None:
+def test_options_tells_the_methods_and_changes_nothing(bob: Agent, reads: list[str]) -> None:
     """Case 67."""
-    alice.send(bob, task_id="t")
-    answer = bob.http.request("OPTIONS", path, headers={"Origin": "https://evil.example"})
-    assert (answer.status_code, answer.data) == (204, b"")
-    assert "OPTIONS" in answer.headers["Allow"]
-    assert not [name for name, _ in answer.headers if name.lower().startswith("access-")]
+    for path in {*PATHS, *reads}:
+        answer = bob.http.request("OPTIONS", path, headers={"Origin": "https://evil.example"})
+        assert (answer.status_code, answer.data) == (204, b""), path
+        assert "OPTIONS" in answer.headers["Allow"]
+        assert not [name for name, _ in answer.headers if name.lower().startswith("access-")]
     assert (bob.count(), bob.task("t")["state"]) == (1, "open")
 
 
-READS = [concrete(route.pattern) for route in ROUTES if route.method == "GET"]
-
-
-@pytest.mark.parametrize("path", READS)
-def test_head_is_get_without_a_body(alice: Agent, bob: Agent, path: str) -> None:
+def test_head_is_get_without_a_body(http: Http, reads: list[str]) -> None:
     """Case 67."""
-    sent = alice.send(bob, task_id="t")
-    path = path.replace(PLACES["{message}"], sent["id"])
-    get, head = bob.http.get(path), bob.http.request("HEAD", path)
-    assert (head.status_code, head.data) == (200, b"")
-    for name in ("Content-Type", "Content-Length", "ETag"):
-        assert head.headers.get(name) == get.headers.get(name)
-    assert get.headers["Content-Length"] == str(len(get.data))
+    for path in reads:
+        get, head = http.get(path), http.request("HEAD", path)
+        assert (head.status_code, head.data) == (200, b""), path
+        for name in ("Content-Type", "Content-Length", "ETag"):
+            assert head.headers.get(name) == get.headers.get(name)
+        assert get.headers["Content-Length"] == str(len(get.data))
 
 
-@pytest.mark.parametrize("path", READS)
-def test_a_trailing_slash_changes_nothing(alice: Agent, bob: Agent, path: str) -> None:
-    sent = alice.send(bob, task_id="t")
-    path = path.replace(PLACES["{message}"], sent["id"])
-    first, second = bob.http.get(path), bob.http.get(f"{path.rstrip('/')}/")
-    assert (second.status_code, second.data) == (200, first.data)
+def test_a_trailing_slash_changes_nothing(http: Http, reads: list[str]) -> None:
+    for path in reads:
+        first, second = http.get(path), http.get(f"{path.rstrip('/')}/")
+        assert (second.status_code, second.data) == (200, first.data), path
 
 
 def test_sending_with_a_trailing_slash_sends(alice: Agent, bob: Agent, http: Http) -> None:
@@ -131,16 +126,15 @@ PARAMETERS = ("limit", "after", "as", "status", "task_id", "type", "from", "wait
               "q", "state", "agent", "nope")  # fmt: skip
 
 
-@pytest.mark.parametrize("path", READS)
-def test_no_query_is_a_server_error(http: Http, path: str) -> None:
-    for name in PARAMETERS:
-        for value in HOSTILE:
-            answer = http.get(f"{path}?{name}={value}&{name}={value}")
-            assert answer.status_code in (200, 400, 403, 404, 409, 422), (name, value, answer.text)
-    for query in ("&&", "=", "=x", "&".join(f"a{n}" for n in range(300)), "limit=1&limit=2"):
-        assert http.get(f"{path}?{query}").status_code < 500
-    raw = {"QUERY_STRING": "task_id=\xff&from=\xe9"}
-    assert http.get(path, environ_overrides=raw).status_code in (200, 404, 422)
+def test_no_query_is_a_server_error(http: Http) -> None:
+    strange = ["&&", "=", "=x", "&".join(f"a{n}" for n in range(300)), "limit=1&limit=2"]
+    strange += [f"{name}={value}&{name}={value}" for name in PARAMETERS for value in HOSTILE]
+    for path in ASKING:
+        for query in strange:
+            answer = http.get(f"{path}?{query}")
+            assert answer.status_code in (200, 400, 403, 404, 409, 422), (query, answer.text)
+        raw = {"QUERY_STRING": "task_id=\xff&from=\xe9"}
+        assert http.get(path, environ_overrides=raw).status_code in (404, 422)
 
 
 def test_a_query_in_raw_utf8_is_understood(alice: Agent, bob: Agent, http: Http) -> None:
@@ -149,63 +143,6 @@ def test_a_query_in_raw_utf8_is_understood(alice: Agent, bob: Agent, http: Http)
     assert len(ok(http.get("/agents/bob/inbox", environ_overrides=raw))["messages"]) == 1
     assert len(bob.poll(task_id="prüfung")) == 1
     assert bob.history("pr%C3%BCfung")
-
-
-@pytest.mark.parametrize(
-    "bad", ["a\r\nSet-Cookie: x=1", "x" * 5000, "", "a b", "ä", "a\0", "<script>", "x" * 65]
-)
-def test_a_request_id_that_is_none_is_neither_echoed_nor_logged(
-    http: Http, capfd: pytest.CaptureFixture, bad: str
-) -> None:
-    """Case 69."""
-    raw = {"HTTP_X_REQUEST_ID": bad}
-    ids = {http.get("/nope", environ_overrides=raw).headers["X-Request-Id"] for _ in range(2)}
-    assert len(ids) == 2
-    logged = capfd.readouterr().err
-    for id in ids:
-        assert id in logged
-        assert id.isalnum()
-    assert not bad or bad not in logged
-
-
-def test_a_request_id_is_on_the_answer_the_problem_and_the_log_line(
-    http: Http, capfd: pytest.CaptureFixture
-) -> None:
-    for path, method in (("/agents", "GET"), ("/agents/x", "GET"), ("/nope", "GET"), ("/", "PUT")):
-        answer = http.request(method, path, headers={"X-Request-Id": "My-id_1.2"})
-        assert answer.headers.getlist("X-Request-Id") == ["My-id_1.2"]
-        assert answer.status_code == 200 or answer.json["request_id"] == "My-id_1.2"
-        assert json.loads(capfd.readouterr().err)["request_id"] == "My-id_1.2"
-
-
-def test_no_log_line_tells_a_secret(
-    http: Http, bob: Agent, capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Case 68: in a header, a query, a path or a body; also when the service itself fails."""
-
-    def fail(*_: Any) -> None:
-        raise ValueError("s3cret")
-
-    headers = {"Authorization": "Bearer s3cret", "X-API-Key": "s3cret", "Cookie": "a=s3cret",
-               "User-Agent": "s3cret", "Referer": "http://localhost/s3cret"}  # fmt: skip
-    body = {"from": "alice", "type": "request", "content": "s3cret", "idempotency_key": "s3cret"}
-    for broken in (False, True):
-        for path in ("/agents/bob/inbox", "/agents/s3cret/inbox", "/s3cret", "/tasks/s3cret",
-                     "/inbox/messages/s3cret/ack"):  # fmt: skip
-            http.post(path, body, headers=headers)
-            http.post(path, {**body, "s3cret": 1}, headers=headers)
-            http.post(path, b'{"s3cret": ', headers=headers)
-            http.get(path, query_string={"token": "s3cret"}, headers=headers)
-        if broken:
-            monkeypatch.setattr(poll, "count", fail)
-            answer = http.get("/agents/bob/inbox/count?as=bob", headers=headers)
-            assert refused(answer, 500, "internal_error")["retryable"] is False
-            assert "s3cret" not in answer.text
-    logged = capfd.readouterr().err
-    assert "s3cret" not in logged
-    lines = [json.loads(line) for line in logged.splitlines()]
-    assert [line["error"] for line in lines if line["event"] == "failure"] == ["ValueError"]
-    assert {"/agents/{agent}/inbox", None} <= {line.get("route") for line in lines}
 
 
 FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "evil:80",
@@ -256,7 +193,7 @@ def test_the_guide_alone_leads_to_a_first_conversation(http: Http, agent: Callab
     calls = [line for line in http.get("/llms.txt").text.splitlines() if line.startswith("  curl")]
     last = ""
     for call in calls:
-        path = call.rpartition("http://localhost")[2].replace("/ID/", f"/{last}/")
+        path = call.rpartition("http://localhost")[2].strip("'").replace("/ID/", f"/{last}/")
         if "-d '" in call:
             body = call.partition("-d '")[2].partition("'")[0].replace('"ID"', f'"{last}"')
             answer = ok(http.post(path, body.encode()))

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 from api.worker import LoopWorker
@@ -23,6 +23,7 @@ events: list[str] = []
 
 def wait_at(gate: str) -> None:
     """Block, with the whole loop, until the test opens the gate."""
+    (GATES / f"{gate}.reached").touch()
     (GATES / gate).open().close()
 
 
@@ -67,6 +68,9 @@ def answered(environ: Environ, start: Start) -> Iterable[bytes]:
             wait_at(name)
         case ["crash"]:
             raise RuntimeError("a secret")
+        case ["named", name]:
+            environ["taskpost.request_id"] = name
+            raise RuntimeError
         case ["events"]:
             start("200 OK", [])
             taken = json.dumps(events).encode()
@@ -178,6 +182,8 @@ def sharing(environ: Environ, start: Start) -> Iterable[bytes]:
             turns.ending = "False"
             start("500 Internal Server Error", [])
             return [b"lost"]
+        case ["reset"]:
+            runs = 0
         case ["again", times]:
             runs += 1
             events.append(f"run {runs} in {turns.number} {environ['wsgi.input'].read().decode()}")
@@ -203,7 +209,7 @@ def create_sharing() -> Callable[[Environ, Start], Iterable[bytes]]:
 class Wait:
     """A wait on a name; ``/ring/NAME`` ends all of that name."""
 
-    listening: dict[str, list["Wait"]] = {}
+    listening: ClassVar[dict[str, list["Wait"]]] = {}
 
     def __init__(self, name: str, seconds: float) -> None:
         self.name = name

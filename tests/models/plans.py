@@ -18,7 +18,7 @@ ROWS = "primary key"
 FITTING = {
     ROWS: ("seq",),
     "messages_ready": ("realm", "inbox"),
-    "messages_ready_task": ("realm", "inbox", "task_id"),
+    "messages_ready_task": ("realm", "inbox"),  # an inbox as a whole is counted from it, too
     "messages_later": ("realm", "inbox"),
     "messages_inbox": ("realm", "inbox"),
     "messages_dead": ("realm", "inbox"),
@@ -80,9 +80,7 @@ def scans(statement: Any, values: dict[str, Any]) -> list[Scan]:
     if database.current().dialect == "sqlite":
         lines = database.current().execute_sql("EXPLAIN QUERY PLAN " + text, given).fetchall()
         aliases = _aliases(text)
-        return [
-            scan for *_, line in lines if (scan := _of_sqlite(line)) and scan.alias in aliases
-        ]
+        return [scan for *_, line in lines if (scan := _of_sqlite(line)) and scan.alias in aliases]
     plan = database.current().execute_sql("EXPLAIN (FORMAT JSON) " + text, given).fetchone()[0]
     return list(_of_postgresql(plan[0]["Plan"], ""))
 
@@ -99,6 +97,8 @@ def _of_sqlite(line: str) -> Scan | None:
     found = re.match(r"(?:SEARCH|SCAN) (\S+)(?: USING (.*))?", line)
     if not found:
         return None
+    if line == "SEARCH messages":  # its first or its last row
+        return Scan("messages", ROWS, ("seq",))
     how = found[2] or ""
     index = ROWS if how.startswith("INTEGER PRIMARY KEY") else None
     if named := re.search(r"INDEX (\w+)", how):
@@ -112,7 +112,8 @@ def _of_postgresql(node: dict[str, Any], alias: str) -> Iterator[Scan]:
     alias = node.get("Alias", alias)
     if "Index Name" in node:
         index = ROWS if node["Index Name"] == "messages_pkey" else node["Index Name"]
-        columns = re.findall(r"\((?:\(- )?(\w+)\)? (?:=|<|>|<=|>=) ", node.get("Index Cond", ""))
+        condition = node.get("Index Cond", "").replace("seq IS NOT NULL", "seq >= 0")
+        columns = re.findall(r"\((?:\(- )?(\w+)\)? (?:=|<|>|<=|>=) ", condition)
         if index in FITTING:
             yield Scan(re.sub(r"_\d+$", "", alias), index, tuple(columns))
     elif node["Node Type"] == "Seq Scan" and node["Relation Name"] == "messages":

@@ -121,10 +121,15 @@ def load(sizes: Sizes) -> None:
             settled_at=SETTLED.format(10),
         )
         messages(sizes.foreign, realm="'other'")
-        facts(sizes.names, "name", content=f"'\"' || {AGENT} || '\"'", state_key=AGENT)
-        facts(sizes.names, "agent")
-        facts(sizes.names, "seen")
+        registered(sizes.names)
         facts(sizes.closed, "closed", inbox="''", state_key=numbered("old-"))
+
+
+def registered(count: int) -> None:
+    """Insert what agents leave that have registered and were heard of."""
+    facts(count, "name", content=f"'\"' || {AGENT} || '\"'", state_key=AGENT)
+    facts(count, "agent")
+    facts(count, "seen")
 
 
 def analyze() -> None:

@@ -7,6 +7,7 @@ one where two inboxes hold everything.
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +18,7 @@ from inbox.ids import written
 from inbox.names import Actor
 from inbox.poll import Filter
 from inbox.send import Letter
-from models import clock, database, migrations, watching
+from models import database, migrations, watching
 from tests import postgres
 from tests.models import plans, rows
 from tests.models.plans import ROWS, Scan
@@ -37,6 +38,7 @@ NEWEST = {NAMES, READY, LATER, ROWS}  # beside every page: whose the inbox is, i
 class World(NamedTuple):
     """Some messages that there are, by seq."""
 
+    inbox: str  # one to look into
     first: int  # the first of the inbox `big`, ready
     opened: int  # the first of the thread `long`
 
@@ -111,16 +113,16 @@ VERBS = {
         lambda world: poll.count(OPERATOR, "nobody"), {NAMES, READY, LATER, EXPIRY}
     ),
     "ack": Verb(lambda world: acks.ack(as_("big"), written(world.first)), {NAMES, ROWS}),
-    "ack again": Verb(
-        lambda world: acks.ack(as_("agent-0"), written(world.opened)), {NAMES, ROWS}
-    ),
+    "ack again": Verb(lambda world: acks.ack(as_("agent-0"), written(world.opened)), {NAMES, ROWS}),
     "ack many": Verb(
         lambda world: acks.ack_many(
             as_("big"), "big", [written(world.first), written(world.opened), written(1 << 40)]
         ),
         {NAMES, ROWS},
     ),
-    "receipt": Verb(lambda world: receipts.receipt(as_("big"), written(world.first)), {NAMES, ROWS}),
+    "receipt": Verb(
+        lambda world: receipts.receipt(as_("big"), written(world.first)), {NAMES, ROWS}
+    ),
     "register": Verb(lambda world: registered("new", description="x"), {NAMES, FACTS}),
     "register with aliases": Verb(
         lambda world: registered("agent-1", aliases=["new-1", "new-2"]), {NAMES, FACTS, INBOX, ROWS}
@@ -173,6 +175,7 @@ VERBS = {
 }
 
 LISTS = {"unread": READY, "acked": INBOX, "dead": DEAD, "all": INBOX}
+COUNTING = {"count", "count of an empty inbox", "watch an inbox"}
 FILTERS = list(itertools.product((0, 1, 3), (False, True), (False, True), (False, True)))
 
 
@@ -197,7 +200,7 @@ def looks() -> Iterator[tuple[str, Verb]]:
 
             def look(world: World, wanted: Filter = wanted, after: bool = after) -> Any:
                 place = world.first + 5 if after else None
-                return poll.poll(OPERATOR, "big", wanted._replace(after=place), 10)
+                return poll.poll(OPERATOR, world.inbox, wanted._replace(after=place), 10)
 
             # What no index is sorted by is looked for in the whole inbox.
             daily = status == "dead" or not (by_type or by_sender or index == INBOX)
@@ -215,7 +218,7 @@ def world() -> World:
         sql = f"SELECT MIN(seq) FROM messages WHERE {column} = '{value}' AND realm = 'main'"
         return int(database.current().execute_sql(sql).fetchone()[0])
 
-    return World(lowest("inbox", "big"), lowest("task_id", "long"))
+    return World("big", lowest("inbox", "big"), lowest("task_id", "long"))
 
 
 def all_in_two_inboxes() -> None:
@@ -231,33 +234,34 @@ def all_in_two_inboxes() -> None:
                 settled_at=rows.SETTLED.format(2),
             )
         rows.messages(1, inbox="'agent-0'", task_id="'task-1'")
-        for type in ("name", "agent", "seen"):
-            rows.facts(2, type, content="'\"' || 'agent-' || CAST(i AS TEXT) || '\"'"
-                       if type == "name" else "'{}'", state_key=rows.AGENT if type == "name" else "''")  # fmt: skip
+        rows.registered(2)
         rows.facts(1, "closed", inbox="''", state_key="'old-0'")
 
 
-def prepare_all() -> None:
-    """Run every verb, so that a connection that keeps its plans makes them now."""
-    there = world()
-    for verb in VERBS.values():
-        done_in_vain(verb, there)
-
-
-def done_in_vain(verb: Verb, there: World) -> None:
-    """Do what a verb does, and undo it."""
+def undone(work: Callable[[], Any]) -> Any:
+    """Do something, undo it, and answer what came of it."""
     database.begin()
     try:
-        verb.work(there)
+        return work()
     finally:
         database.abandon()
 
 
-def plans_of(verb: Verb, there: World) -> list[Scan]:
-    """Every way into the table that the verb takes."""
-    with plans.recorded() as seen:
-        done_in_vain(verb, there)
-    return [scan for each in seen for scan in plans.scans(*each)]
+def plans_of_all() -> dict[str, list[Scan]]:
+    """Every way into the table that each verb takes."""
+    # What a statement is does not depend on what it finds: a small inbox does.
+    there, found = world()._replace(inbox="agent-1"), {}
+    for name, verb in VERBS.items():
+        with plans.recorded() as seen:
+            undone(partial(verb.work, there))
+        found[name] = [scan for each in seen for scan in plans.scans(*each)]
+    return found
+
+
+def costs_of_daily() -> dict[str, int]:
+    """What the database does for each verb that is to cost the same however much there is."""
+    there = world()
+    return {name: undone(partial(plans.cost, partial(VERBS[name].work, there))) for name in DAILY}
 
 
 SITUATIONS = (
@@ -273,92 +277,87 @@ SITUATIONS = (
 def situation(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A database with a hundred thousand rows of which more or less is known."""
+    """A database with a hundred thousand rows, of which more or less is known."""
     if request.param.startswith("sqlite"):
-        url = f"sqlite:///{tmp_path_factory.mktemp('plans')}/taskpost.db"
-        yield from filled(url, request.param)
-    else:
-        server = request.getfixturevalue("postgres_server")
-        with server.database("taskpost_plans") as url:
-            yield from filled(url, request.param)
-
-
-def filled(url: str, situation: str) -> Iterator[str]:
-    """Open a database and fill it."""
-    turn.open(url)
-    try:
-        if situation == "postgresql new":
-            # The plans are those of an almost empty table, and nobody comes to mend them.
-            database.current().execute_sql("ALTER TABLE messages SET (autovacuum_enabled = off)")
-            rows.load(rows.FEW)
-            prepare_all()
-            database.current().execute_sql("DELETE FROM messages")
-        if situation == "postgresql two inboxes":
-            all_in_two_inboxes()
-        else:
-            rows.load(rows.MANY)
-        if not situation.endswith("new"):
-            rows.analyze()
-        yield situation
-    finally:
+        turn.open(f"sqlite:///{tmp_path_factory.mktemp('plans')}/taskpost.db")
+        fill(request.param)
+        yield request.param
         turn.close()
+    else:
+        with request.getfixturevalue("postgres_server").database("taskpost_plans") as url:
+            turn.open(url)
+            fill(request.param)
+            yield request.param
+            turn.close()
+
+
+def fill(situation: str) -> None:
+    """Bring the open database into a situation."""
+    if situation == "postgresql new":
+        # The plans are those of an almost empty table, and nobody comes to mend them.
+        database.current().execute_sql("ALTER TABLE messages SET (autovacuum_enabled = off)")
+        rows.load(rows.FEW)
+        plans_of_all()
+        database.current().execute_sql("DELETE FROM messages")
+    if situation == "postgresql two inboxes":
+        all_in_two_inboxes()
+    else:
+        rows.load(rows.MANY)
+    if not situation.endswith("new"):
+        rows.analyze()
+
+
+@pytest.fixture(scope="module")
+def plans_found(situation: str) -> dict[str, list[Scan]]:
+    """Every way into the table that each verb takes."""
+    return plans_of_all()
 
 
 @pytest.fixture(scope="module")
 def costs_of_few(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    postgres_server: postgres.Server, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, int]]:
     """What each daily verb costs on either database when there is next to nothing in it."""
     found = {}
-    server: postgres.Server = request.getfixturevalue("postgres_server")
-    with server.database("taskpost_few") as url:
+    with postgres_server.database("taskpost_few") as url:
         for each in (f"sqlite:///{tmp_path_factory.mktemp('few')}/taskpost.db", url):
             turn.open(each)
-            try:
-                rows.load(rows.FEW)
-                found[database.current().dialect] = {name: cost_of(name) for name in DAILY}
-            finally:
-                turn.close()
+            rows.load(rows.FEW)
+            found[database.current().dialect] = costs_of_daily()
+            turn.close()
     return found
 
 
-def cost_of(name: str) -> int:
-    """What the database does for a verb; the verb is undone."""
-    there = world()
-    database.begin()
-    try:
-        return plans.cost(lambda: VERBS[name].work(there))
-    finally:
-        database.abandon()
-
-
-def test_every_statement_of_every_verb_uses_an_index_that_fits(situation: str) -> None:
-    there, unfit = world(), {}
-    for name, verb in VERBS.items():
-        for scan in plans_of(verb, there):
-            if not scan.fits:
-                unfit.setdefault(scan, name)
+def test_every_statement_of_every_verb_uses_an_index_that_fits(
+    plans_found: dict[str, list[Scan]],
+) -> None:
+    unfit = {scan: name for name, found in plans_found.items() for scan in found if not scan.fits}
     assert unfit == {}
 
 
-def test_every_verb_uses_the_indexes_made_for_it_and_every_index_is_used(situation: str) -> None:
-    there, wrong, used = world(), {}, set()
-    for name, verb in VERBS.items():
-        found = {scan.index for scan in plans_of(verb, there)}
-        used |= found
-        if found != verb.indexes:
-            wrong[name] = sorted(found ^ verb.indexes, key=str)
+def test_every_verb_uses_the_indexes_that_are_for_it(plans_found: dict[str, list[Scan]]) -> None:
+    wrong = {}
+    for name, scans in plans_found.items():
+        found = {scan.index for scan in scans}
+        if READY not in found and name in COUNTING:
+            found = found - {READY_TASK} | {READY}
+        if found != VERBS[name].indexes:
+            wrong[name] = sorted(found ^ VERBS[name].indexes, key=str)
     assert wrong == {}
-    assert {ROWS, *(sql.split(" ON ")[0].split()[-1] for sql in migrations.INDEXES)} == used
+
+
+def test_every_index_is_used(plans_found: dict[str, list[Scan]]) -> None:
+    made = {sql.partition(" ON ")[0].split()[-1] for sql in migrations.INDEXES}
+    assert made | {ROWS} == {scan.index for found in plans_found.values() for scan in found}
 
 
 def test_a_daily_verb_costs_with_a_hundred_thousand_rows_what_it_costs_with_a_few(
-    situation: str, costs_of_few: dict[str, dict[str, int]]
+    costs_of_few: dict[str, dict[str, int]], situation: str
 ) -> None:
     few = costs_of_few[database.current().dialect]
     dear = {
         name: (few[name], cost)
-        for name in DAILY
-        if (cost := cost_of(name)) > 3 * few[name] + 20
+        for name, cost in costs_of_daily().items()
+        if cost > 3 * few[name] + 20
     }
     assert dear == {}
