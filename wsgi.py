@@ -30,6 +30,7 @@ worker_class = "api.worker.LoopWorker"
 threads = read.threads
 graceful_timeout = read.graceful_timeout
 keepalive = 75
+limit_request_line = 8190
 control_socket_disable = True
 forwarded_allow_ips = ""  # no proxy is believed unless one is configured
 accesslog = None  # the service writes its own line a request

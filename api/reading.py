@@ -125,6 +125,8 @@ def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
     except RecursionError as error:
         raise InvalidJson(f"The body is nested more than {DEPTH} deep.") from error
     except msgspec.MsgspecError as error:
+        if "truncated" in str(error) and re.search(rb"\\u[dD][89a-fA-F]", raw):
+            raise InvalidJson("The body holds half of a surrogate pair.") from error
         raise InvalidJson(f"The body is not a JSON object: {error}.") from error
 
 

@@ -74,17 +74,17 @@ ROUTES = (
     ),
     Route(
         "GET", "/agents/{agent}", agents.read, "readAgent", "Read one agent, by name or alias",
-        {200: (shapes.Agent, "The agent.")}, problems=(AgentNotFound,),
+        {200: (shapes.Agent, "The agent.")}, problems=(AgentNotFound, NameDiffersInCase),
     ),
     Route(
         "POST", "/agents/{agent}/retire", agents.retire, "retireAgent",
         "Retire an agent: it takes no more mail",
         {200: (shapes.Agent, "The agent, retired.")},
-        body=schemas.Caller, problems=(AgentNotFound,),
+        body=schemas.Caller, problems=(AgentNotFound, NameDiffersInCase),
     ),
     Route(
         "DELETE", "/agents/{agent}", agents.delete, "deleteAgent", "The same as retire",
-        {200: (shapes.AgentDeleted, "The agent has retired.")}, problems=(AgentNotFound,),
+        {200: (shapes.AgentDeleted, "The agent has retired.")}, problems=(AgentNotFound, NameDiffersInCase),
     ),
     Route(
         "POST", "/agents/{agent}/inbox", inbox.send_one, "sendMessage",

@@ -98,6 +98,7 @@ def main() -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it came ignored
     yard = Yard(asked.folder, str(Path(asked.parley).absolute()), asked.postgres_delay_ms)
     run, whole = Run(REFERENCE), False
     try:

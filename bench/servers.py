@@ -64,12 +64,6 @@ class Server:
         if self.log is not None and self.log.stat().st_size > LOG_LIMIT:
             os.truncate(self.log, 0)  # it was opened to append
 
-    @property
-    def worker(self) -> str:
-        """The gunicorn worker class that it says it uses."""
-        found = re.search(r"Using worker: (\S+)", self.log.read_text()) if self.log else None
-        return found[1] if found else ""
-
 
 class Yard:
     """Where servers are started; ``close`` stops them all."""
@@ -184,8 +178,17 @@ def _taskpost(yard: Yard, key: str, title: str, *options: str, **settings: objec
     command = _gunicorn("-c", "wsgi.py", *options, "wsgi:create()")
     more = {"database": given["database"], "helpers": settings.get("helpers", ())}
     served = _served(yard, key, title, command, environ, port, Taskpost, **more)
-    served.title += f" ({served.worker.rpartition('.')[2]})"
-    return served
+    return dataclasses.replace(served, title=f"{title} ({_worker(served.log)})")
+
+
+def _worker(log: Path) -> str:
+    """The gunicorn worker class that a log names; it comes a moment after the port is open."""
+    ends = time.monotonic() + START
+    while not (found := re.search(r"Using worker: (\S+)", log.read_text())):
+        if time.monotonic() > ends:
+            raise RuntimeError(f"gunicorn does not say which worker it uses:\n{log.read_text()}")
+        time.sleep(0.02)
+    return found[1].rpartition(".")[2]
 
 
 def _on_sqlite(yard: Yard, key: str) -> Server:

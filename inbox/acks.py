@@ -32,6 +32,8 @@ def ack(actor: Actor, text: str) -> Message:
         row = inboxes.read(actor.realm, seq)
         home = resolve(actor.realm, name) if name is not None else None
         fault = _fault(row, home)
+        if fault is NotYours and row is not None:
+            raise NotYours(f"The message {text} is for {row.inbox} to acknowledge.")
         if fault is not None:
             raise fault(f"The message {text} cannot be acknowledged.")
     assert row is not None

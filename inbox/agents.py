@@ -14,6 +14,7 @@ from inbox import names, presence
 from inbox.errors import AgentNotFound, NameDiffersInCase, NameTaken
 from inbox.message import timestamp
 from inbox.names import Actor
+from inbox.poll import resolve
 from models import clock, facts, moves
 from models.facts import Fact
 
@@ -98,11 +99,8 @@ def _amend(realm: str, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(actor: Actor, name: str) -> Agent:
-    """The agent of this name or alias; raises ``AgentNotFound``."""
-    found = facts.names(actor.realm, [names.key(name)]).get(names.key(name))
-    if found is None or json.loads(found.content or "null") != name:
-        raise AgentNotFound(f"No agent {name} has registered.")
-    fact = facts.get(actor.realm, "agent", found.inbox)
+    """The agent of this name or alias; raises ``AgentNotFound`` and ``NameDiffersInCase``."""
+    fact = facts.get(actor.realm, "agent", resolve(actor.realm, name))
     if fact is None:
         raise AgentNotFound(f"No agent {name} has registered.")
     return _agents(actor.realm, [fact])[0]

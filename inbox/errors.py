@@ -44,8 +44,8 @@ class InvalidCursor(Problem):
     """``after`` is not an id."""
 
     code = "invalid_cursor"
-    title = "The cursor is not an id"
-    hint = "Pass the `next` of the page before, or the id of a message; or leave `after` out."
+    title = "The cursor is not one"
+    hint = "Pass the `next` of the page before, or leave `after` out."
 
 
 class BodyTooLarge(Problem):

@@ -11,6 +11,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 AGENT = re.compile(rf"{NAME}(@{NAME})?")
 PLACEHOLDER = re.compile(r"[{<\[$].*[}>\])]")
 TASK_LENGTH = 200
+TASK_ROUTES = ("messages", "close", "purge")  # what a path has behind a task id
 POSTMASTER = "postmaster"
 
 MESSAGE_TYPES = (
@@ -57,6 +58,11 @@ def task_fault(text: str) -> str | None:
         return "a task id does not begin with room: or dm:"
     if PLACEHOLDER.fullmatch(text):
         return "looks like an unfilled placeholder"
+    if text.strip("/") != text or "//" in text or text.rpartition("/")[2] in TASK_ROUTES:
+        return (
+            "the slashes in a task id stand between its parts,"
+            f" and its last part is none of {', '.join(TASK_ROUTES)}"
+        )
     return None
 
 

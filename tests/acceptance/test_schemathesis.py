@@ -41,7 +41,6 @@ OPTIONS = (
     "--generation-deterministic",
     "--continue-on-failure",
     "--request-timeout=10",
-    "--report=json",
 )
 
 

@@ -114,10 +114,11 @@ NO_JSON = {
 }
 
 
-@pytest.mark.parametrize("kind", NO_JSON)
-def test_what_is_no_json_object_is_refused(bob: Agent, http: Http, kind: str) -> None:
+def test_what_is_no_json_object_is_refused(bob: Agent, http: Http) -> None:
     """Case 60."""
-    refused(send(http, NO_JSON[kind]), 400, "invalid_json")
+    for kind, raw in NO_JSON.items():
+        answer = send(http, raw)
+        assert (answer.status_code, answer.json.get("code")) == (400, "invalid_json"), kind
     assert bob.count() == 0
 
 
@@ -223,14 +224,12 @@ FIELDS = ["from", "task_id", "type", "reply_to", "idempotency_key", "expires_in"
 WRONG: list[Any] = [1.5, True, [], {}, "", "\0", "\ufffe", "x" * 300, -1, 10**400, [None], "é\n"]
 
 
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_field_of_another_kind_is_refused(http: Http, bob: Agent, field: str) -> None:
-    for value in WRONG:
-        if field in ("expires_in", "deliver_in") and value == 1.5:
-            continue
-        given = {"from": "alice", "type": "request", field: value}
-        answer = http.post("/agents/bob/inbox", given)
-        assert answer.status_code in (400, 422), (value, answer.text)
+def test_a_field_of_another_kind_is_refused(http: Http, bob: Agent) -> None:
+    for field in FIELDS:
+        for value in WRONG[1:] if field in ("expires_in", "deliver_in") else WRONG:
+            given = {"from": "alice", "type": "request", field: value}
+            answer = http.post("/agents/bob/inbox", given)
+            assert answer.status_code in (400, 422), (field, value)
     assert bob.count() == 0
 
 

@@ -113,7 +113,8 @@ def test_what_begins_something_gets_a_task_of_its_own(alice: Agent, bob: Agent, 
 
 
 TASK_IDS = ["t", "x" * 200, "with spaces", "prüfung/1", "a:b", "😀", "?&=#%", "{", "..a", "Task-1"]
-NO_TASK_IDS = ["", "x" * 201, "a\0", "a\n", "room:general", "dm:a:b", "\u202e", "{task_id}", "<id>"]
+NO_TASK_IDS = ["", "x" * 201, "a\0", "a\n", "room:general", "dm:a:b", "\u202e", "{task_id}", "<id>",
+               "/", "/a", "a/", "a//b", "a/messages", "a/close"]  # fmt: skip
 
 
 def test_what_may_be_a_task_id(alice: Agent, bob: Agent) -> None:

@@ -59,10 +59,10 @@ def test_a_request_may_park_again(client: Client, other: Client) -> None:
     assert other.get("/events").json == ["look"] * 7
 
 
-def test_the_deadline_ends_a_wait(client: Client, other: Client) -> None:
+def test_at_its_deadline_a_request_runs_again(client: Client, other: Client) -> None:
     ask(client, "/wait/nothing?seconds=0.2")
     assert client.silent(0.15)
-    assert client.answer().json == {"found": [], "final": True, "waited": True}
+    assert client.answer().json == {"found": [], "final": False, "waited": True}
     assert other.get("/events").json == ["look", "cancelled nothing", "look"]
     assert client.get("/").status == 200
 

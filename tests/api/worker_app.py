@@ -247,11 +247,16 @@ def waiting(environ: Environ, start: Start) -> Iterable[bytes]:
             found = mail.get(name, [])
             again = environ.get("taskpost.waited")
             wait = again or Wait(name, float(query.get("seconds", ["30"])[0]))
-            if not found and environ["taskpost.park"](wait):
+            over = time.monotonic() >= wait.deadline
+            if not found and not over and environ["taskpost.park"](wait):
                 return [b"dropped"]
-            final = environ.get("taskpost.final", False)
+            told = {
+                "found": found,
+                "final": environ.get("taskpost.final", False),
+                "waited": bool(again),
+            }
             start("200 OK", [])
-            return [json.dumps({"found": found, "final": final, "waited": bool(again)}).encode()]
+            return [json.dumps(told).encode()]
         case ["parks", "and", "crashes"]:
             environ["taskpost.park"](Wait("crash", 30))
             raise RuntimeError
