@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.wait is not None:
-            self.rise()
+            self.rise(gone=True)
         if self.stream is not None:
             self.end_stream()
         self.inbound.forget()
@@ -257,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         assert self.current is not None
         if self.status is None:
             raise wire.BadAnswer("start_response was not called.")
-        keep = self.keep = self.keep and not worker.stopping
+        keep = self.keep = self.keep and worker.alive
         environ = self.current.environ
         self.sent = len(body)
         return wire.whole(environ, self.status, self.headers, body, worker.common, keep)
@@ -284,6 +284,7 @@ class Connection(asyncio.BufferedProtocol):
             self.worker.note_answer(self)
         self.current = None
         self.ran = {}
+        self.headers = ()
         if not self.keep:
             self.leave()
         elif self.phase != STALLED:
@@ -347,6 +348,7 @@ class Connection(asyncio.BufferedProtocol):
         """Wait: the application has parked the request and returned."""
         assert self.wait is not None
         self.ran = {}
+        self.inbound.rest()
         self.worker.parked += 1
         self.timer = self.worker.loop.call_at(self.wait.deadline, self.wake)
         self.listening = True
@@ -372,14 +374,14 @@ class Connection(asyncio.BufferedProtocol):
         self.run(self.current)
         self.proceed()
 
-    def rise(self) -> Wait:
-        """Stop waiting."""
+    def rise(self, gone: bool = False) -> Wait:
+        """Stop waiting; ``gone`` when nobody is going to look again."""
         wait, self.wait = self.wait, None
         assert wait is not None
         self.worker.parked -= 1
         self.timer.cancel()
         self.timer = None
-        if self.listening:
+        if self.listening or gone:
             self.listening = False
             wait.cancel()
         return wait
@@ -396,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         environ = self.current.environ
         if wire.bodiless(environ, self.status):
             return self.written_out(b"")
-        keep = self.keep and not self.worker.stopping
+        keep = self.keep and self.worker.alive
         head, length, chunked = wire.begun(
             environ, self.status, self.headers, self.worker.common, keep
         )

@@ -37,6 +37,9 @@ def request_line(environ: Environ, method: bytes, url: bytes, version: str, most
         raise Refusal("uri_too_long", f"The limit is {most} bytes.")
     name = _methods.get(method)
     if name is None:
+        if method == b"CONNECT":
+            # Not to be ignored: the parser takes what follows for the tunnel, a body too.
+            raise Refusal("bad_request", "This is no proxy.")
         name = _methods[method] = method.decode("ascii")  # llhttp knows some fifty, not more
     environ["REQUEST_METHOD"] = name
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REQUEST_COST = 1024  # bytes that a waiting request is counted as, beside its body
 NOTHING, HEAD, BODY = range(3)  # what is being received
+NO_HEADERS: list[bytes] = []
 
 
 class Request:
@@ -50,7 +51,7 @@ class Receiver:
         self.base = base
         self.peer = peer
         self.proxied = proxied  # what it says of its client is believed
-        self.parser: Any = httptools.HttpRequestParser(self)
+        self.parser: Any = None  # while nothing is being received there need not be one
         self.pending: list[Request] = []  # whole, and to be answered in this order
         self.backlog = 0  # bytes that those take, roughly
         self.last = False  # nothing after them is taken in
@@ -58,7 +59,7 @@ class Receiver:
         self.state = NOTHING
         self.request: Request | None = None  # once its head is complete
         self.url = b""
-        self.raw: list[bytes] = []  # names and values of headers, in turns
+        self.raw = NO_HEADERS  # names and values, in turns
         self.body: bytes | bytearray = b""
         self.got = 0  # bytes of body
         self.gap = 0  # bytes since a head or a piece of body was last complete
@@ -81,8 +82,15 @@ class Receiver:
         self.parser = self.request = None
         self.pending.clear()
 
+    def rest(self) -> None:
+        """Keep less, for the while that nothing is expected."""
+        if self.state == NOTHING:
+            self.parser = None
+
     def feed(self, data: memoryview) -> None:
         """Parse what has come."""
+        if self.parser is None:
+            self.parser = httptools.HttpRequestParser(self)
         self.gap += len(data)
         offered = None
         try:
@@ -135,6 +143,8 @@ class Receiver:
     def _line_up(self, request: Request) -> None:
         self.state = NOTHING
         self.request = None
+        self.raw = NO_HEADERS
+        self.url = b""
         self.pending.append(request)
         self.backlog += REQUEST_COST + len(request.body)
         self.last = not request.keep_alive
@@ -144,7 +154,6 @@ class Receiver:
     def on_message_begin(self) -> None:
         if not self.replay:
             self.state = HEAD
-            self.url = b""
             self.raw = []
 
     def on_url(self, url: bytes) -> None:

@@ -21,6 +21,7 @@ from api.quick import Quick
 from api.routes import ROUTES, Route
 from api.waiting import Parked
 from inbox import errors, presence, turn
+from inbox.bell import Wait
 from inbox.errors import Problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -52,13 +53,13 @@ class Service:
         if found is not None:
             status, headers, body = self.answer(found[0], environ, found[1])
             headers = [*web.length(status, body), *headers, ("X-Request-Id", request_id)]
-            log.request(environ, status, time.perf_counter() - began)
+            _log(environ, status, began)
             start_response(web.STATUS_LINES[status], headers)
             return (body,)
 
         def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             headers.append(("X-Request-Id", request_id))
-            log.request(environ, int(status[:3]), time.perf_counter() - began)
+            _log(environ, int(status[:3]), began)
             return start_response(status, headers, *rest)
 
         return self.flask.wsgi_app(environ, started)
@@ -84,6 +85,7 @@ class Service:
         if isinstance(answer, Parked):
             park = environ.get("taskpost.park")
             if park is not None and park(answer.wait):
+                environ["taskpost.parked"] = True
                 return PARKED
             if park is None and (answer.brief or environ.get("wsgi.multithread")):
                 answer = self._block(route, call, answer)
@@ -110,9 +112,9 @@ class Service:
         return Call(actor, path, asked, sent, environ, wait, final)
 
     def _viewed(self, route: Route, call: Call) -> Answer | Parked:
-        if route.method == "GET" or call.wait is not None:
-            return turn.reading(lambda: route.view(call))
-        run = call.headers.get("taskpost.run", turn.alone)
+        if call.wait is not None:
+            return _looked_again(route, call, call.wait)
+        run = turn.reading if route.method == "GET" else call.headers.get("taskpost.run", turn.alone)
         return run(lambda: route.view(call))
 
     def _block(self, route: Route, call: Call, answer: Parked) -> Answer | Parked:
@@ -127,6 +129,19 @@ class Service:
             return found
         finally:
             self.waiters.release()
+
+
+def _log(environ: dict[str, Any], status: int, began: float) -> None:
+    if "taskpost.parked" not in environ:  # it will be answered when it has been looked at again
+        log.request(environ, status, time.perf_counter() - began)
+
+
+def _looked_again(route: Route, call: Call, wait: Wait) -> Answer | Parked:
+    try:
+        return turn.reading(lambda: route.view(call))
+    except BaseException:  # the view may not even have been called
+        wait.cancel()
+        raise
 
 
 def _schemas(route: Route) -> tuple[Any, Any]:

@@ -169,6 +169,7 @@ class LoopWorker(Worker):
 
     def told(self, number: int, frame: object) -> None:
         """A signal to end. gunicorn and a terminal may both send one, also after the loop's end."""
+        self.alive = False  # what is being answered now is a last answer
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.stop)
 

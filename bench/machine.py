@@ -8,19 +8,22 @@ import sqlite3
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 import psycopg2
 
+from bench.client import now
 from bench.servers import Yard
+
+LOAD = os.getloadavg()[0]  # before anything is started
 
 
 def facts(yard: Yard, mode: str, keys: list[str]) -> list[str]:
     """Lines about this machine and what runs on it."""
     today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     lines = [
         f"{today}, {mode}",
-        f"{os.cpu_count()} cores, {_cpu()}, Linux {platform.release()}; load before: {busy}",
+        f"{os.cpu_count()} cores, {_cpu()}, Linux {platform.release()}; {_busy()}",
         f"data on {_filesystem(yard.folder)}; a 4 KiB write and fsync there takes"
         f" {_fsync(yard.folder):.0f} us",
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, gunicorn"
@@ -33,6 +36,13 @@ def facts(yard: Yard, mode: str, keys: list[str]) -> list[str]:
     if "redis" in keys:
         lines.append(_said("redis-server", "--version").split(" sha=")[0])
     return lines
+
+
+def _busy() -> str:
+    """What else the machine was doing when all this began."""
+    if LOAD >= 0.7:
+        return f"**busy with other things (load {LOAD:.1f} before): these numbers are too low**"
+    return f"load {LOAD:.1f} before"
 
 
 def _cpu() -> str:
@@ -54,10 +64,6 @@ def _filesystem(folder: Path) -> str:
 
 def _fsync(folder: Path) -> float:
     """Microseconds that appending 4 KiB and waiting for the disk takes, the median of many."""
-    from statistics import median
-
-    from bench.client import now
-
     times = []
     with (folder / "fsync").open("wb", buffering=0) as file:
         for _ in range(101):

@@ -1,5 +1,6 @@
 """Waiting: how soon a parked poll hears of a message, and what a parked poll costs its server."""
 
+import contextlib
 import dataclasses
 import select
 import socket
@@ -12,6 +13,7 @@ from bench.servers import Server
 
 LOAD = 32  # connections that send while wakes are measured under load
 PARK = 5  # seconds that a poll waits for its wake
+LIMIT = 30.0  # seconds for all wakes
 HOLD = 30  # seconds that a parked poll waits, while it is measured
 
 
@@ -39,7 +41,7 @@ class Parked:
     server: str
     asked: int
     parked: int  # that had not been answered at once
-    memory: float | None  # bytes of the server for each, with its connection; None: few parked
+    memory: float | None  # bytes of the server for each, its connection included; None: not all
     cpu: float  # share of one core that all of them took together
 
 
@@ -57,8 +59,8 @@ class _Pair:
     """A poll that waits and a sender that sends once it does, over and over."""
 
     def __init__(self, server: Server, samples: int) -> None:
-        self.dialect, self.left = server.dialect, samples
-        self.box = "wake-0"
+        self.dialect, self.samples = server.dialect, samples
+        self.box, self.ends = "wake-0", now() + LIMIT
         self.waiting = False
         self.answered = 0  # polls
         self.woken = 0.0  # when the last of them was
@@ -68,7 +70,8 @@ class _Pair:
 
     def unit(self, number: int) -> Unit | None:
         """The next unit of a connection: the first polls, the second sends, others are load."""
-        if not self.left:
+        polled, sent = self.answered - self.missed, len(self.after)
+        if now() > self.ends or (sent, polled)[number == 0] >= self.samples:
             return None
         if number > 1:
             return self.dialect.send(f"send-{number % operations.SHARED}")
@@ -88,6 +91,8 @@ class _Pair:
 
     def _send(self) -> Unit:
         while not self.waiting:
+            if now() > self.ends:
+                return 0
             yield 0.001
         yield 0.005  # on its way, it comes to be parked
         answered, sent = self.answered, now()
@@ -97,16 +102,15 @@ class _Pair:
             yield 0.001
         self.after.append(max(0.0, self.woken - accepted))
         self.since.append(self.woken - sent)
-        self.left -= 1
         return 1
 
 
 def wake(server: Server, samples: int, load: int) -> Wake:
-    """Wake one poll so many times, while ``load`` other connections send without pause."""
+    """Wake one poll so many times, or for some time, while ``load`` other connections send."""
     others = [f"send-{number}" for number in range(operations.SHARED)]
     operations.prepare(server, ["wake-0", *others], 0)
     pair = _Pair(server, samples)
-    result = work(server, pair.unit, 2 + load, 120)
+    result = work(server, pair.unit, 2 + load, LIMIT)
     server.trim()
     if result.failures:
         raise Unfit(f"{server.key}, waking: {result.failure}")
@@ -119,28 +123,31 @@ def park(server: Server, count: int, seconds: float) -> Parked:
     """Park ``count`` polls, each at an inbox of its own, and look at the server for a while."""
     boxes = [f"park-{number}" for number in range(count)]
     operations.prepare(server, boxes, 0)
-    time.sleep(0.5)
-    empty = server.memory()
-    held = [_held(server, box) for box in boxes]
-    try:
-        time.sleep(1)
-        full, before, began = server.memory(), server.cpu(), now()
+    # What every process needs once is brought by some polls and by the first half of the waits;
+    # what is measured is what the second half adds.
+    work(server, lambda number: server.dialect.empty("park-0"), LOAD, 0.5)
+    with contextlib.ExitStack() as held:
+        half = _hold(server, boxes[: count // 2], held)
+        few = server.memory()
+        rest = _hold(server, boxes[count // 2 :], held)
+        many, before, began = server.memory(), server.cpu(), now()
         time.sleep(seconds)
         cpu = (server.cpu() - before) / (now() - began)
-        answered = _answered(held)
-    finally:
-        for each in held:
-            each.close()
+        parked = count - _answered(half + rest)
     time.sleep(0.5)  # for the server to see that they are gone
-    parked = count - answered
-    each = (full - empty) / parked if parked > count / 2 else None
+    each = (many - few) / len(rest) if parked == count else None
     return Parked(server.key, count, parked, each, cpu)
 
 
-def _held(server: Server, box: str) -> socket.socket:
-    made = socket.create_connection(server.address, timeout=10)
-    made.sendall(server.dialect.waiting(box, HOLD))
-    return made
+def _hold(server: Server, boxes: list[str], held: contextlib.ExitStack) -> list[socket.socket]:
+    """Send a poll that waits from a connection for each box; return when they are parked."""
+    sockets = []
+    for box in boxes:
+        made = held.enter_context(socket.create_connection(server.address, timeout=10))
+        made.sendall(server.dialect.waiting(box, HOLD))
+        sockets.append(made)
+    time.sleep(1)
+    return sockets
 
 
 def _answered(held: list[socket.socket]) -> int:

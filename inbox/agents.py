@@ -21,6 +21,7 @@ from models.facts import Fact
 FIELDS = ("description", "tags", "aliases", "status", "activity")
 GRACE = 24 * 3600 * 1000  # ms in which a retired agent that comes back finds its requests
 SCAN = 2000  # how many registrations one page of a filtered list looks through
+BATCH = 200  # how many of them it reads at once, at least
 
 
 class Agent(msgspec.Struct, omit_defaults=True):
@@ -116,12 +117,12 @@ def listed(
     still have a next.
     """
     found: list[Fact] = []
-    place, scanned = after or "", 0
+    place, scanned, size = after or "", 0, max(BATCH, limit + 1)
     while len(found) <= limit and scanned < SCAN:
-        batch = facts.listed(actor.realm, "agent", place, limit + 1)
+        batch = facts.listed(actor.realm, "agent", place, size)
         found += [fact for fact in batch if _fits(fact, tag, text)]
         scanned += len(batch)
-        if len(batch) <= limit:
+        if len(batch) < size:
             break
         place = batch[-1].inbox
     else:

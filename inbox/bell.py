@@ -9,6 +9,7 @@ what was written has been committed (``inbox.turn``), or by the watch, which
 hears of other processes (``inbox.watch``).
 """
 
+import heapq
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from models import clock
 
 Callback = Callable[[], None]
 
-MOST = 10_000  # timers kept an address, and addresses with timers
+MOST = 10_000  # timers kept; of what becomes due beyond that, the watch knows
 
 
 class Address(NamedTuple):
@@ -76,7 +77,7 @@ class Wait:
         return _dismissed.is_set() or time.monotonic() >= self.ends
 
     def cancel(self) -> None:
-        """Wait no longer."""
+        """Wait no longer; ``watch`` the same addresses to go on."""
         with _lock:
             for address in self.addresses:
                 others = _waits.get(address)
@@ -84,14 +85,15 @@ class Wait:
                     others.discard(self)
                     if not others:
                         del _waits[address]
-            self.addresses = ()
             self.callback = None
 
 
 _lock = threading.RLock()
 _dismissed = threading.Event()
 _waits: dict[Address, set[Wait]] = {}
-_due: dict[Address, list[float]] = {}  # when delayed messages of this process become visible
+# When delayed messages of this process become visible: all in order, and those of each address.
+_timers: list[tuple[float, Address]] = []
+_due: dict[Address, list[float]] = {}
 _unit = threading.local()  # what the unit of work of a thread has written, not yet committed
 listeners: list[Callable[[set[Address]], None]] = []  # told what this process has committed
 
@@ -154,21 +156,23 @@ def waited_for() -> list[Address]:
 def _arm(address: Address, at: float) -> None:
     """Let the waits of an address look again at ``at``, a time of ``time.monotonic``."""
     with _lock:
-        times = _due.setdefault(address, []) if len(_due) < MOST else []
-        if len(times) < MOST:  # beyond that, the watch finds what has become due
-            times.append(at)
+        _forget_past()
+        if len(_timers) < MOST:
+            heapq.heappush(_timers, (at, address))
+            heapq.heappush(_due.setdefault(address, []), at)
         for wait in _waits.get(address, ()):
             wait.deadline = min(wait.deadline, at)
 
 
 def _next_due(address: Address) -> float:
-    times = _due.get(address)
-    if not times:
-        return float("inf")
+    _forget_past()
+    return _due[address][0] if address in _due else float("inf")
+
+
+def _forget_past() -> None:
     now = time.monotonic()
-    ahead = [at for at in times if at > now]
-    if ahead:
-        _due[address] = ahead
-        return min(ahead)
-    del _due[address]
-    return float("inf")
+    while _timers and _timers[0][0] <= now:
+        _, address = heapq.heappop(_timers)
+        heapq.heappop(_due[address])  # the first of all is the first of its address
+        if not _due[address]:
+            del _due[address]

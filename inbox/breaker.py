@@ -39,10 +39,16 @@ def reset() -> None:
 
 
 def _probe() -> None:
-    while _away.is_set():
-        try:
-            database.probe()
-        except StoreError:
+    try:
+        while _away.is_set() and not _answers():
             time.sleep(PAUSE)
-        else:
-            reset()
+    finally:
+        reset()  # whatever has ended the thread: without it nobody would ever be let through
+
+
+def _answers() -> bool:
+    try:
+        database.probe()
+    except StoreError:
+        return False
+    return True

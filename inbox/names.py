@@ -1,6 +1,5 @@
 """Names: how agents and tasks may be called, and who is asking."""
 
-import json
 import re
 import secrets
 from typing import NamedTuple
@@ -78,7 +77,7 @@ def key(name: str) -> str:
 
 def spelt(name: str) -> str:
     """How a name's fact keeps its spelling."""
-    return json.dumps(name)
+    return f'"{name}"'  # no character of a name needs escaping in JSON
 
 
 def unreserved(name: str) -> str:

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 TRIES = 5
 
-__all__ = ["Shared", "Unusable", "alone", "close", "open", "reading", "ready"]
+__all__ = ["Shared", "Unusable", "alone", "beside", "close", "open", "reading", "ready"]
 
 open = database.open
 
@@ -45,7 +45,12 @@ def reading(work: Callable[[], Result]) -> Result:
     return _patiently(work)
 
 
-def _patiently(work: Callable[[], Result]) -> Result:
+def beside(work: Callable[[], Result]) -> Result:
+    """Run ``work``, which only reads and is no request: that it cannot connect refuses nobody."""
+    return _patiently(work, trips=Frozen)
+
+
+def _patiently(work: Callable[[], Result], trips: type[Unavailable] = Unavailable) -> Result:
     breaker.check()
     for attempt in range(TRIES):
         try:
@@ -55,7 +60,8 @@ def _patiently(work: Callable[[], Result]) -> Result:
         except Unavailable as error:
             # A kept connection may have broken while it was idle: a fresh one gets one try.
             if attempt or isinstance(error, Frozen):
-                breaker.trip(error)
+                if isinstance(error, trips):
+                    breaker.trip(error)
                 raise StoreUnavailable("The database could not be reached.") from error
     raise StoreBusy(f"Other transactions stood in the way {TRIES} times.")
 
@@ -71,8 +77,14 @@ def _once(work: Callable[[], Result]) -> Result:
     try:
         _commit()
     except Unavailable as error:
+        _trip_if_frozen(error)
         raise OutcomeUnknown("The database broke while committing.") from error
     return result
+
+
+def _trip_if_frozen(error: Exception) -> None:
+    if isinstance(error, Frozen):
+        breaker.trip(error)
 
 
 def _commit() -> None:
@@ -108,8 +120,7 @@ class Shared:
             self.again = True
             raise StoreBusy("Another transaction stood in the way.") from error
         except Unavailable as error:
-            if isinstance(error, Frozen):
-                breaker.trip(error)
+            _trip_if_frozen(error)
             raise StoreUnavailable("The database could not be reached.") from error
 
     def _joined(self, work: Callable[[], Result]) -> Result:
@@ -162,7 +173,8 @@ class Shared:
             if self._lost():
                 raise Unavailable("the turn's transaction has ended")
             _commit()
-        except (Unavailable, Contended):
+        except (Unavailable, Contended) as error:
+            _trip_if_frozen(error)
             bell.abandoned()
             database.drop()
             return False

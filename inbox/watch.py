@@ -22,12 +22,14 @@ SWEEP = 2.0  # seconds between two looks into everything that is waited for
 
 
 class Watch:
-    """The thread, until ``stop``. ``report`` is told what went wrong in a round."""
+    """The thread, until ``stop``. ``report`` is told what goes wrong, once until all is well."""
 
     def __init__(self, report: Callable[[Problem], None]) -> None:
         self.report = report
         self.stopping = False
+        self.well = True
         self.seen: int | None = None  # the last row looked at; None while nobody waits
+        self.looked = 0.0
         self.swept = 0.0
         self.line = notices.Line()
         self.thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -46,21 +48,25 @@ class Watch:
 
     def _run(self) -> None:
         while not self.stopping:
-            try:
-                self._round()
-            except Problem as problem:
-                self.report(problem)
+            heard = self._tried(self._hear)
+            looked = self._tried(self._look)  # also without the line
+            if not looked:
                 self.seen = None
+            if heard and looked:
+                self.well = True
+            else:
                 time.sleep(TICK)
         self.line.close()
 
-    def _round(self) -> None:
-        turn.reading(self._hear)
-        waited = bell.waited_for()
-        if waited:
-            turn.reading(lambda: self._look(waited))
-        else:
-            self.seen = None
+    def _tried(self, work: Callable[[], None]) -> bool:
+        try:
+            turn.beside(work)
+        except Problem as problem:
+            if self.well:
+                self.report(problem)
+            self.well = False
+            return False
+        return True
 
     def _hear(self) -> None:
         heard = self.line.listen(TICK)
@@ -68,17 +74,26 @@ class Watch:
             waited = bell.waited_for()
             bell.ring(each for each in waited if heard is None or notices.short(each) in heard)
 
-    def _look(self, waited: list[Address]) -> None:
-        if self.seen is None:
+    def _look(self) -> None:
+        now = time.monotonic()
+        waited = bell.waited_for()
+        if not waited:
+            self.seen = None
+        elif self.seen is None:
             # Somebody may have written between the first wait's look and this one.
-            self.seen, self.swept = watching.newest(), time.monotonic()
+            self.seen, self.looked, self.swept = watching.newest(), now, now
             bell.ring(waited)
-        self.seen, rows = watching.above(self.seen)
+        elif now - self.looked >= TICK:  # it may have been a notice that has ended the pause
+            self.looked = now
+            self._look_above(self.seen)
+            if now - self.swept >= SWEEP:
+                self.swept = now
+                self._sweep(waited)
+
+    def _look_above(self, seen: int) -> None:
+        self.seen, rows = watching.above(seen)
         for realm, inbox, task_id in rows:
             bell.ring((Address(realm, inbox), Address(realm, task_id=task_id)))
-        if time.monotonic() - self.swept >= SWEEP:
-            self.swept = time.monotonic()
-            self._sweep(waited)
 
     def _sweep(self, waited: list[Address]) -> None:
         bell.ring(each for each in waited if each.inbox is None)

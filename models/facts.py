@@ -8,6 +8,14 @@ from models.statement import Statement
 from models.table import Message
 
 COLUMNS = "n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at"
+# By its key a name is looked up without saying that it is a fact: an index that is for facts alone
+# is then out of the question, which PostgreSQL would else skip through while the table is small.
+NAMED = f"SELECT {COLUMNS} FROM messages n WHERE n.realm = :realm AND n.type = 'name'"
+FACT = f"""
+    SELECT {COLUMNS} FROM messages n
+    WHERE n.realm = :realm AND n.type = :type AND n.status = 'fact'
+"""
+
 INSERT = """
     INSERT INTO messages (realm, inbox, task_id, type, sender, content, opens, state_key, status,
         visible_at, attempts, created_at)
@@ -17,7 +25,7 @@ INSERT = """
 STATE = Statement(
     INSERT
     + """
-    ON CONFLICT (realm, type, inbox, state_key) WHERE state_key IS NOT NULL DO UPDATE
+    ON CONFLICT (realm, type, inbox, state_key) WHERE status = 'fact' DO UPDATE
     SET sender = excluded.sender, content = excluded.content, task_id = excluded.task_id,
         created_at = excluded.created_at, settled_at = NULL
     RETURNING seq
@@ -26,7 +34,7 @@ STATE = Statement(
 STATE_ONCE = Statement(
     INSERT
     + """
-    ON CONFLICT (realm, type, inbox, state_key) WHERE state_key IS NOT NULL DO NOTHING
+    ON CONFLICT (realm, type, inbox, state_key) WHERE status = 'fact' DO NOTHING
     RETURNING seq
     """
 )
@@ -39,15 +47,12 @@ STATE_NAME = Statement(
     RETURNING seq
     """
 )
-NAMED = f"SELECT {COLUMNS} FROM messages n WHERE n.realm = :realm AND n.type = 'name'"
-NAMES = Statement(
-    f"{NAMED} AND n.state_key IN :keys",
-    # One look-up a key: for a list, PostgreSQL would rather skip through the facts of all agents.
-    f"""
-    SELECT l.* FROM unnest(:keys) AS k(key)
-    CROSS JOIN LATERAL ({NAMED} AND n.state_key = k.key LIMIT 1) l
-    """,
-)
+GET = f"{FACT} AND n.inbox = :inbox AND n.state_key = :state_key"
+GET_PLAIN = Statement(GET)
+GET_LOCKED = Statement(GET, f"{GET} FOR UPDATE")  # SQLite has one writer anyway
+LISTED = Statement(f"{FACT} AND n.inbox > :inbox ORDER BY n.inbox, n.state_key LIMIT :fetch")
+OF = Statement(f"{FACT} AND n.inbox IN :inboxes AND n.state_key = ''")
+NAMES = Statement(f"{NAMED} AND n.state_key IN :keys")
 NEAR = Statement(
     f"""
     SELECT content FROM ({NAMED} AND n.state_key >= :key ORDER BY n.state_key LIMIT :near) above
@@ -105,28 +110,10 @@ def state(
     return found.fetchone() is not None
 
 
-def _select(realm: str, type: str):  # type: ignore[no-untyped-def]
-    row = Message
-    chosen = (
-        row.seq,
-        row.inbox,
-        row.state_key,
-        row.sender,
-        row.content,
-        row.created_at,
-        row.settled_at,
-    )
-    return row.select(*chosen).where(
-        row.realm == realm, row.type == type, row.state_key.is_null(False)
-    )
-
-
 def get(realm: str, type: str, inbox: str, key: str = "", lock: bool = False) -> Fact | None:
     """The fact, or None; with ``lock`` nobody else changes it before this unit of work ends."""
-    query = _select(realm, type).where(Message.inbox == inbox, Message.state_key == key)
-    if lock and database.current().dialect == "postgresql":
-        query = query.for_update()
-    found = database.query(query).fetchone()
+    statement = GET_LOCKED if lock else GET_PLAIN
+    found = database.run(statement, realm=realm, type=type, inbox=inbox, state_key=key).fetchone()
     return Fact._make(found) if found else None
 
 
@@ -146,21 +133,16 @@ def near(realm: str, key: str, reach: int = 100) -> list[str]:
 
 def listed(realm: str, type: str, after: str, limit: int) -> list[Fact]:
     """Facts of a type by address, from the first address above ``after``."""
-    query = (
-        _select(realm, type)
-        .where(Message.inbox > after)
-        .order_by(Message.inbox, Message.state_key)
-        .limit(limit)
-    )
-    return [Fact._make(values) for values in database.query(query).fetchall()]
+    found = database.run(LISTED, realm=realm, type=type, inbox=after, fetch=limit)
+    return [Fact._make(values) for values in found.fetchall()]
 
 
 def of(realm: str, type: str, inboxes: Sequence[str]) -> dict[str, Fact]:
     """The facts of a type with an empty key about these addresses, by address."""
     if not inboxes:
         return {}
-    query = _select(realm, type).where(Message.inbox.in_(list(inboxes)), Message.state_key == "")
-    return {fact.inbox: fact for fact in map(Fact._make, database.query(query).fetchall())}
+    found = database.run(OF, realm=realm, type=type, inboxes=tuple(inboxes)).fetchall()
+    return {fact.inbox: fact for fact in map(Fact._make, found)}
 
 
 def amend(seq: int, content: str) -> None:

@@ -10,6 +10,7 @@ from models.rows import (
     COLUMNS,
     DUE,
     HIDDEN,
+    LISTED,
     MESSAGE,
     READY,
     RETURNED,
@@ -34,9 +35,9 @@ NEWEST = f"""
 # Of every status but the first, what a page shows; "unread" is the two heads of its indexes.
 SHOWN = {
     "unread": (READY, DUE),
-    "acked": (f"{MESSAGE} AND m.status = 'acked'",),
-    "dead": (f"{MESSAGE} AND m.status = 'dead'",),
-    "all": (f"{MESSAGE} AND NOT {HIDDEN}",),
+    "acked": (f"{LISTED} AND m.status = 'acked'",),
+    "dead": ("m.status = 'dead'",),
+    "all": (f"{LISTED} AND NOT {HIDDEN}",),
 }
 
 COUNT = Statement(
@@ -56,7 +57,7 @@ COUNT = Statement(
 READ = Statement(
     f"SELECT {COLUMNS} FROM messages m WHERE m.seq = :seq AND m.realm = :realm AND {MESSAGE}"
 )
-ACKABLE = f"m.realm = :realm AND {MESSAGE} AND m.status = 'unread' AND {UNEXPIRED}"
+ACKABLE = f"m.realm = :realm AND m.status = 'unread' AND {UNEXPIRED}"
 ACK = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now

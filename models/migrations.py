@@ -52,7 +52,7 @@ INDEXES = (
     " WHERE dedup_key IS NOT NULL",
     # One fact of a kind about an address; one owner a name.
     "CREATE UNIQUE INDEX messages_facts ON messages (realm, type, inbox, state_key)"
-    " WHERE state_key IS NOT NULL",
+    " WHERE status = 'fact'",
     "CREATE UNIQUE INDEX messages_names ON messages (realm, state_key) WHERE type = 'name'",
     # What is past its deadline.
     "CREATE INDEX messages_expiry ON messages (realm, inbox, expires_at)"
@@ -71,9 +71,10 @@ TABLE = {
 
 # However few inboxes and threads there are, PostgreSQL is to think that each holds a small part
 # of the rows. Else it may read one in the order of seq by walking the primary key past all others.
+# Not too small a part: then every index of an inbox would seem as good as any other.
 MANY = {
-    "postgresql": "ALTER TABLE messages ALTER COLUMN inbox SET (n_distinct = -0.1),"
-    " ALTER COLUMN task_id SET (n_distinct = -0.1)"
+    "postgresql": "ALTER TABLE messages ALTER COLUMN inbox SET (n_distinct = 100),"
+    " ALTER COLUMN task_id SET (n_distinct = 1000)"
 }
 
 COMMENT = "taskpost schema {}"

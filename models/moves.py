@@ -15,7 +15,7 @@ NAMES_OF = Statement(
     """
     SELECT n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at
     FROM messages n
-    WHERE n.realm = :realm AND n.type = 'name' AND n.inbox = :inbox AND n.state_key IS NOT NULL
+    WHERE n.realm = :realm AND n.type = 'name' AND n.inbox = :inbox AND n.status = 'fact'
     ORDER BY n.state_key
     """
 )

@@ -4,10 +4,12 @@ SQLite has none: there the line only keeps time. What is told is a short hash
 of an address, or ``*`` when there are too many: never a message.
 """
 
+import functools
 import os
 import select
+import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import psycopg2
 from psycopg2 import extensions
@@ -21,7 +23,8 @@ MOST = 800  # hashes in one notice; a payload holds 8,000 bytes
 EVERYTHING = "*"
 
 
-def short(address: Iterable[object]) -> str:
+@functools.lru_cache(1 << 14)
+def short(address: tuple[object, ...]) -> str:
     """The hash under which an address is told."""
     return f"{zlib.crc32(repr(tuple(address)).encode()):08x}"
 
@@ -30,6 +33,7 @@ class Line:
     """One end of the line. ``listen`` is for one thread, ``tell`` and ``wake`` for any."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.pending: set[tuple[object, ...]] = set()
         self.bell, self.clapper = os.pipe()
         os.set_blocking(self.clapper, False)
@@ -38,8 +42,9 @@ class Line:
     def tell(self, addresses: Iterable[tuple[object, ...]]) -> None:
         """Have the others told that something was committed for these addresses."""
         if isinstance(database.database, PostgreSQL):
-            quiet = not self.pending
-            self.pending.update(addresses)
+            with self.lock:
+                quiet = not self.pending
+                self.pending.update(addresses)
             if quiet:
                 self.wake()
 
@@ -57,19 +62,17 @@ class Line:
         """
         opened = database.current()
         if not isinstance(opened, PostgreSQL):
-            ready, _, _ = select.select([self.bell], [], [], seconds)
-            self._silence(ready)
+            self._pause(seconds)
             return set()
         try:
             return self._listened(opened, seconds)
         except psycopg2.Error as error:
             self.close()
-            raise Unavailable(str(error)) from error
+            raise opened.translate(error) or Unavailable(str(error)) from error
 
     def _listened(self, opened: PostgreSQL, seconds: float) -> set[str] | None:
         line = self.connection or self._open(opened)
-        ready, _, _ = select.select([line, self.bell], [], [], seconds)
-        self._silence(ready)
+        self._pause(seconds, line.fileno())
         self._send(line)
         line.poll()
         heard = [notice.payload for notice in line.notifies if notice.pid != line.info.backend_pid]
@@ -82,12 +85,17 @@ class Line:
             cursor.execute(f"LISTEN {CHANNEL}")
         return self.connection
 
-    def _silence(self, ready: Sequence[object]) -> None:
-        if self.bell in ready:
+    def _pause(self, seconds: float, *lines: int) -> None:
+        """Return when something has come, on a line or from ``wake``, or the time is up."""
+        poller = select.poll()  # select() knows no file above 1023, and there are many sockets
+        for file in (self.bell, *lines):
+            poller.register(file, select.POLLIN)
+        if (self.bell, select.POLLIN) in poller.poll(seconds * 1000):
             os.read(self.bell, 4096)
 
     def _send(self, line: extensions.connection) -> None:
-        told, self.pending = self.pending, set()
+        with self.lock:
+            told, self.pending = self.pending, set()
         if told:
             hashes = sorted(short(address) for address in told)
             payload = ",".join(hashes) if len(hashes) <= MOST else EVERYTHING

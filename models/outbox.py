@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from models import clock, database
-from models.rows import COLUMNS, HIDDEN, MESSAGE, RETURNED, WIDTH, Row, row, stored
+from models.rows import COLUMNS, HIDDEN, RETURNED, WIDTH, Row, row, stored
 from models.statement import Statement
 
 # Who the names belong to, and the message replied to if the sender has a part in it.
@@ -11,14 +11,15 @@ LOOKED_UP = f"""
     (SELECT 1 AS one) o
     LEFT JOIN messages r ON r.realm = :realm AND r.type = 'name' AND r.state_key = :to_key
     LEFT JOIN messages s ON s.realm = :realm AND s.type = 'name' AND s.state_key = :sender_key
-    LEFT JOIN messages p ON p.seq = :reply_to AND p.realm = :realm AND p.state_key IS NULL
+    LEFT JOIN messages p ON p.seq = :reply_to AND p.realm = :realm AND p.status <> 'fact'
         AND (p.sender = COALESCE(s.inbox, :sender)
              OR (p.inbox = COALESCE(s.inbox, :sender) AND NOT {HIDDEN.replace("m.", "p.")}))
 """
-# Always as (...) IS NULL: for NOT EXISTS, PostgreSQL may read all closed tasks to merge with.
+# Always as (...) IS NULL: for NOT EXISTS, PostgreSQL may read all closed tasks to join with.
 CLOSED = """
     SELECT c.seq FROM messages c
     WHERE c.realm = :realm AND c.type = 'closed' AND c.inbox = '' AND c.state_key = {task}
+        AND c.status = 'fact'
 """
 
 SEND = Statement(
@@ -26,10 +27,8 @@ SEND = Statement(
     INSERT INTO messages (realm, inbox, task_id, type, sender, content, reply_to, opens, status,
         visible_at, attempts, dedup_key, dedup_hash, created_at, expires_at)
     SELECT :realm, k.inbox, k.task_id, :type, k.sender, :content, k.reply_to,
-        NOT EXISTS (
-            SELECT 1 FROM messages t WHERE t.realm = :realm AND t.task_id = k.task_id
-            AND t.state_key IS NULL AND t.copy_of IS NULL
-        ),
+        (SELECT 1 FROM messages t WHERE t.realm = :realm AND t.task_id = k.task_id
+            AND t.state_key IS NULL AND t.copy_of IS NULL LIMIT 1) IS NULL,
         'unread', :visible_at, 0, :dedup_key, :dedup_hash, :now, :expires_at
     FROM (
         SELECT COALESCE(r.inbox, :to) AS inbox, COALESCE(s.inbox, :sender) AS sender,
@@ -53,8 +52,10 @@ EXPLAIN = Statement(
     SELECT r.inbox, r.content, r.settled_at, s.inbox, s.content, p.seq, p.task_id,
         ({CLOSED.format(task="COALESCE(:task_id, p.task_id)")}), m.dedup_hash, {COLUMNS}
     FROM {LOOKED_UP}
-    LEFT JOIN messages m ON m.realm = :realm AND m.sender = COALESCE(s.inbox, :sender)
-        AND m.dedup_key = :dedup_key AND {MESSAGE}
+    LEFT JOIN messages m ON m.seq = (
+        SELECT d.seq FROM messages d WHERE d.realm = :realm
+        AND d.sender = COALESCE(s.inbox, :sender) AND d.dedup_key = :dedup_key
+    )
     """
 )
 

@@ -66,6 +66,10 @@ AWAY = (
     peewee.InterfaceError,
 )
 HURRY = 0.02  # seconds
+UNKNOWN = """
+SELECT 1 FROM pg_class WHERE oid = to_regclass('messages') AND reltuples < 0
+  AND pg_relation_size(oid) > 1000000
+"""
 BEGIN, PART = "BEGIN", "SAVEPOINT part"
 
 
@@ -113,8 +117,10 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         return connection
 
     def prepare(self) -> None:
-        """Measure the database's clock."""
+        """Measure the database's clock; have a table analyzed that has just been restored."""
         self.resync()
+        if self.execute_sql(UNKNOWN).fetchone():
+            self.execute_sql("ANALYZE messages")
 
     @contextlib.contextmanager
     def migration_lock(self) -> Iterator[None]:

@@ -33,7 +33,10 @@ NAMES = Row._fields
 COLUMNS = ", ".join("m." + name for name in NAMES)
 RETURNED = ", ".join(NAMES)
 
-MESSAGE = "m.state_key IS NULL"
+# No fact. Of a row that is looked up by its seq it is said so that no other index comes into
+# question: PostgreSQL would else skip through that of all inboxes while the table is small.
+MESSAGE = "m.status <> 'fact'"
+LISTED = "m.state_key IS NULL"  # the same, as the indexes of inboxes and threads have it
 UNEXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
 # Promise 6: poll, count, ack and the tasks' sums take these two and nothing else for "unread".
 READY = f"m.status = 'unread' AND m.visible_at = 0 AND {UNEXPIRED}"

@@ -3,7 +3,9 @@
 import contextlib
 import fcntl
 import os
+import random
 import sqlite3
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import SplitResult, unquote
@@ -14,6 +16,7 @@ from models.errors import Contended, StoreError, Unavailable, Unusable
 from models.statement import Statement
 
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM)
+LOOK_AGAIN = (0.0002, 0.002)  # seconds until a writer looks again whether it is its turn
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -28,6 +31,7 @@ class SQLite(peewee.SqliteDatabase):
         if path in ("", ":memory:"):
             raise Unusable("a SQLite URL needs a file: sqlite:///taskpost.db")
         self.path = os.path.abspath(path)
+        self.patience = timeout
         super().__init__(
             self.path,
             timeout=timeout,
@@ -72,8 +76,28 @@ class SQLite(peewee.SqliteDatabase):
             os.close(lock)
 
     def start(self) -> None:
-        """Begin a transaction: IMMEDIATE, or one that reads first could not wait its turn."""
-        self.begin("IMMEDIATE")
+        """Begin a transaction: IMMEDIATE, or one that reads first could not wait its turn.
+
+        SQLite itself looks again only every 100 ms whether others still write.
+        Where several processes write one after the other, without a pause, one
+        of them would then wait for seconds.
+        """
+        connection = self.connection()
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._begin(connection, time.monotonic() + self.patience)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(self.patience * 1000)}")
+
+    def _begin(self, connection: sqlite3.Connection, ends: float) -> None:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in BUSY or time.monotonic() > ends:
+                    raise
+            time.sleep(random.uniform(*LOOK_AGAIN))
 
     def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
         """Run a statement; the driver keeps it prepared."""

@@ -17,6 +17,7 @@ TYPES = {
     "seqs": "bigint[]",
     "types": "text[]",
     "keys": "text[]",
+    "inboxes": "text[]",
     "task_ids": "text[]",
 }
 

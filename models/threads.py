@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from models import clock, database
 from models.inboxes import PAGE_BYTES
 from models.postgres import LAST_VALUE, LOWEST_MARK
-from models.rows import COLUMNS, DUE, HIDDEN, MESSAGE, READY, Row, cut, page_of, row
+from models.rows import COLUMNS, DUE, HIDDEN, LISTED, READY, Row, cut, page_of, row
 from models.statement import Statement
 
 END = (1 << 63) - 1
 
-ORIGINAL = f"{MESSAGE} AND m.copy_of IS NULL"
+ORIGINAL = f"{LISTED} AND m.copy_of IS NULL"
 # What an agent has a part in: what it sent, and what has reached it.
 PART = f"(:anyone OR m.sender = :name OR (m.inbox = :name AND NOT {HIDDEN}))"
 THREAD = f"m.realm = :realm AND m.task_id = :task_id AND {ORIGINAL} AND {PART}"
@@ -32,10 +32,10 @@ BEYOND = Statement(f"SELECT 1 FROM messages m WHERE {THREAD} AND m.seq > :fence 
 OPENERS = Statement(
     """
     SELECT m.seq, m.task_id FROM messages m
-    WHERE m.realm = :realm AND m.opens AND -m.seq > -:before AND NOT EXISTS (
+    WHERE m.realm = :realm AND m.opens AND -m.seq > -:before AND (
         SELECT 1 FROM messages t WHERE t.realm = m.realm AND t.task_id = m.task_id
-        AND t.state_key IS NULL AND t.copy_of IS NULL AND t.seq < m.seq
-    )
+        AND t.state_key IS NULL AND t.copy_of IS NULL AND t.seq < m.seq LIMIT 1
+    ) IS NULL
     ORDER BY -m.seq LIMIT :fetch
     """
 )
@@ -53,6 +53,7 @@ CLOSED = Statement(
     """
     SELECT m.state_key, m.sender, m.created_at FROM messages m
     WHERE m.realm = :realm AND m.type = 'closed' AND m.inbox = '' AND m.state_key IN :task_ids
+        AND m.status = 'fact'
     """
 )
 FIRST = Statement(

@@ -15,11 +15,11 @@ ABOVE = Statement(
     """
 )
 HAS_UNREAD = """
-    SELECT b.value FROM {boxes} WHERE EXISTS (
-        SELECT 1 FROM messages m WHERE m.realm = :realm AND m.inbox = b.value AND {ready}
-    ) OR EXISTS (
-        SELECT 1 FROM messages m WHERE m.realm = :realm AND m.inbox = b.value AND {due}
-    )
+    SELECT b.value FROM {boxes} WHERE (
+        SELECT 1 FROM messages m WHERE m.realm = :realm AND m.inbox = b.value AND {ready} LIMIT 1
+    ) IS NOT NULL OR (
+        SELECT 1 FROM messages m WHERE m.realm = :realm AND m.inbox = b.value AND {due} LIMIT 1
+    ) IS NOT NULL
 """
 UNREAD = Statement(
     HAS_UNREAD.format(boxes="json_each(:boxes) b", ready=READY, due=DUE),

@@ -29,10 +29,69 @@ def free_port() -> int:
 
 
 class Server:
-    """One running PostgreSQL server."""
+    """One PostgreSQL server, running or not; its port and its data stay the same."""
 
-    def __init__(self, folder: Path, port: int, process: subprocess.Popen) -> None:
-        self.folder, self.port, self.process = folder, port, process
+    def __init__(self, folder: Path, port: int, command: list[str], user: dict) -> None:
+        self.folder, self.port, self.command, self.user = folder, port, command, user
+        self.process: subprocess.Popen = self._started()
+
+    def _started(self) -> subprocess.Popen:
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                self.command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                env={"LC_ALL": "C.UTF-8"},
+                **self.user,
+            )
+
+    def start(self) -> None:
+        """Start it, after ``stop``; returns once it answers."""
+        self.process = self._started()
+        self.await_answer()
+
+    def stop(self) -> None:
+        """End it in an orderly way, and the connections with it; returns when it has ended."""
+        if self.process.poll() is not None:
+            return
+        self.thaw()
+        self.process.send_signal(signal.SIGINT)  # a fast shutdown
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def freeze(self) -> None:
+        """Let all of its processes stand still: connections stay open, nothing is answered."""
+        self.process.send_signal(signal.SIGSTOP)  # first, or it would start others
+        for pid in self._children():
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        for pid in self._children():
+            _signal(pid, signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
+
+    def _children(self) -> list[int]:
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in pids if _parent(pid) == self.process.pid]
+
+    def await_answer(self) -> None:
+        """Return once it answers; raises, with its log on standard error, when it does not."""
+        ends = time.monotonic() + 30
+        while True:
+            try:
+                psycopg2.connect(self.url(), connect_timeout=5).close()
+                return
+            except psycopg2.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > ends:
+                    sys.stderr.write((self.folder / "log").read_text())
+                    raise
+                time.sleep(0.05)
 
     def url(self, database: str = "postgres") -> str:
         """The address of one of its databases."""
@@ -99,42 +158,24 @@ def _running(folder: Path, binaries: Path, user: dict, settings: dict) -> Iterat
         **settings,
     }
     options = [f"-c{name}={value}" for name, value in given.items()]
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen(
-        [binaries / "postgres", "-D", data, *options],
-        stdout=log,
-        stderr=log,
-        stdin=subprocess.DEVNULL,
-        cwd="/",
-        env={"LC_ALL": "C.UTF-8"},
-        **user,
-    )
+    running = Server(folder, port, [str(binaries / "postgres"), "-D", str(data), *options], user)
     try:
-        running = Server(folder, port, process)
-        _await(running, log.name)
+        running.await_answer()
         yield running
     finally:
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(signal.SIGINT)  # a fast shutdown
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        log.close()
+        running.stop()
 
 
-def _await(running: Server, log: str) -> None:
-    ends = time.monotonic() + 30
-    while True:
-        try:
-            psycopg2.connect(running.url(), connect_timeout=5).close()
-            return
-        except psycopg2.OperationalError:
-            if running.process.poll() is not None or time.monotonic() > ends:
-                sys.stderr.write(Path(log).read_text())
-                raise
-            time.sleep(0.05)
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def empty() -> None:

@@ -62,6 +62,7 @@ class Server:
         args: tuple[str, ...] = (),
     ) -> None:
         self.directory = directory
+        self.clients: list[Client] = []
         self.path = str(directory / "socket") if unix else None
         self.log = directory / "log"
         bind = f"unix:{self.path}" if unix else "127.0.0.1:0"
@@ -73,10 +74,17 @@ class Server:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=environ, stdout=log, stderr=subprocess.STDOUT
             )
-        self.port = 0 if unix else int(until(self._listening, "a port")[1])
-        until(self._answers, "an answer")
+        self.port = 0
+        try:
+            if not unix:
+                self.port = int(until(self._listening, "a port")[1])
+            until(self._answers, "an answer")
+        except BaseException:
+            self.close()
+            raise
 
     def _listening(self) -> re.Match[str] | None:
+        assert self.process.poll() is None, self.log.read_text()
         return re.search(r"Listening at: http://127.0.0.1:(\d+)", self.log.read_text())
 
     def _answers(self) -> bool:
@@ -86,7 +94,10 @@ class Server:
         return False
 
     def client(self) -> "Client":
-        return Client(self)
+        """A connection. The server's end closes it, if nobody has before."""
+        client = Client(self)
+        self.clients.append(client)
+        return client
 
     def get(self, path: str) -> Answer:
         """What a client of its own gets."""
@@ -137,6 +148,8 @@ class Server:
         return time.monotonic() - began
 
     def close(self) -> None:
+        for client in self.clients:
+            client.close()
         if self.process.poll() is None:
             self.process.terminate()
             try:

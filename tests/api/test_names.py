@@ -1,9 +1,11 @@
 """Names: who may be called what, aliases, and who says to be whom."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from inbox import presence, turn
+from models import facts
 from tests.actors import Agent, Http, ok, refused, together
 
 NAMES = ["a", "7", "A.b_c-d", "a" * 64, "reviewer@work3", "a" * 64 + "@" + "b" * 64]
@@ -221,3 +223,17 @@ def test_a_retired_agents_names_are_kept_for_it(alice: Agent, bob: Agent, http: 
     assert (back["aliases"], back["description"]) == (["builder"], "works")
     assert alice.send("builder")["to"] == "bob"
     refused(http.post("/agents/nobody/retire"), 404, "agent_not_found")
+
+
+def test_a_name_claimed_at_once_goes_to_one_and_fails_for_none(store: str) -> None:
+    """Case 49: a name is unique in two ways, and either may be met first."""
+    step = threading.Barrier(8, timeout=30)
+
+    def claim(_: int) -> int:
+        won = 0
+        for name in (f"n{number}" for number in range(60)):
+            step.wait()
+            won += turn.alone(lambda name=name: facts.state("r", "name", name, "a", key=name))
+        return won
+
+    assert sum(together(8, claim)) == 60

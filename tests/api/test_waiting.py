@@ -124,7 +124,8 @@ def test_a_history_waits_for_the_next_message(
 
 def test_ask_and_hold_for_the_answer(alice: Agent, bob: Agent, later: Callable) -> None:
     def answer() -> None:
-        (seen,) = bob.poll()
+        # Alice waits from before the commit on, so that it may not be there at once.
+        (seen,) = ok(bob.try_poll(wait=20, options=THREADS))["messages"]
         bob.send(alice, "progress", reply_to=seen["id"])
         bob.send(alice, "done", reply_to=seen["id"], content="42")
 

@@ -167,8 +167,6 @@ def test_beyond_the_bound_nobody_parks(tmp_path: Path) -> None:
             parked(other, 2)
             ask(clients[3], "/wait/bound")
             parked(other, 3)
-        for client in clients:
-            client.close()
 
 
 def test_sigterm_answers_those_who_wait(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def scans(statement: Any, values: dict[str, Any]) -> list[Scan]:
         aliases = _aliases(text)
         return [scan for *_, line in lines if (scan := _of_sqlite(line)) and scan.alias in aliases]
     plan = database.current().execute_sql("EXPLAIN (FORMAT JSON) " + text, given).fetchone()[0]
-    return list(_of_postgresql(plan[0]["Plan"], ""))
+    return list(_of_postgresql(plan[0]["Plan"]))
 
 
 def _aliases(sql: str) -> set[str]:
@@ -108,18 +108,20 @@ def _of_sqlite(line: str) -> Scan | None:
     return Scan(found[1], None if "ANY(" in how or not columns else index, columns)
 
 
-def _of_postgresql(node: dict[str, Any], alias: str) -> Iterator[Scan]:
+def _of_postgresql(node: dict[str, Any], alias: str = "", above: str = "") -> Iterator[Scan]:
     alias = node.get("Alias", alias)
     if "Index Name" in node:
         index = ROWS if node["Index Name"] == "messages_pkey" else node["Index Name"]
-        condition = node.get("Index Cond", "").replace("seq IS NOT NULL", "seq >= 0")
+        condition = node.get("Index Cond", "")
         columns = re.findall(r"\((?:\(- )?(\w+)\)? (?:=|<|>|<=|>=) ", condition)
+        if index == ROWS and above == "Limit" and "Filter" not in node:
+            columns.append("seq")  # its first or its last row
         if index in FITTING:
             yield Scan(re.sub(r"_\d+$", "", alias), index, tuple(columns))
     elif node["Node Type"] == "Seq Scan" and node["Relation Name"] == "messages":
         yield Scan(re.sub(r"_\d+$", "", alias), None, ())
     for below in node.get("Plans", ()):
-        yield from _of_postgresql(below, alias)
+        yield from _of_postgresql(below, alias, node["Node Type"])
 
 
 def cost(work: Callable[[], Any]) -> int:

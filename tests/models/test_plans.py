@@ -19,6 +19,7 @@ from inbox.names import Actor
 from inbox.poll import Filter
 from inbox.send import Letter
 from models import database, migrations, watching
+from models.statement import Statement
 from tests import postgres
 from tests.models import plans, rows
 from tests.models.plans import ROWS, Scan
@@ -113,7 +114,7 @@ VERBS = {
         lambda world: poll.count(OPERATOR, "nobody"), {NAMES, READY, LATER, EXPIRY}
     ),
     "ack": Verb(lambda world: acks.ack(as_("big"), written(world.first)), {NAMES, ROWS}),
-    "ack again": Verb(lambda world: acks.ack(as_("agent-0"), written(world.opened)), {NAMES, ROWS}),
+    "ack again": Verb(lambda world: acks.ack(OPERATOR, written(world.opened)), {NAMES, ROWS}),
     "ack many": Verb(
         lambda world: acks.ack_many(
             as_("big"), "big", [written(world.first), written(world.opened), written(1 << 40)]
@@ -175,7 +176,9 @@ VERBS = {
 }
 
 LISTS = {"unread": READY, "acked": INBOX, "dead": DEAD, "all": INBOX}
+# Where the order does not matter, one index of an inbox's unread messages is as good as another.
 COUNTING = {"count", "count of an empty inbox", "watch an inbox"}
+COUNTED = {NAMES, READY, READY_TASK, LATER, EXPIRY}
 FILTERS = list(itertools.product((0, 1, 3), (False, True), (False, True), (False, True)))
 
 
@@ -208,6 +211,13 @@ def looks() -> Iterator[tuple[str, Verb]]:
 
 
 VERBS.update(looks())
+# Conditions for which there is no index, or none that is not walked past the rest.
+UNFIT = (
+    "m.content = '2'",
+    "m.realm = :realm ORDER BY m.seq LIMIT 1",
+    "m.realm = :realm AND m.type = :type AND m.state_key = :state_key AND m.status = 'fact'",
+    "m.realm = :realm AND m.seq > 0 AND m.status = 'dead'",
+)
 DAILY = sorted(name for name, verb in VERBS.items() if verb.daily)
 
 
@@ -229,6 +239,7 @@ def all_in_two_inboxes() -> None:
                 rows.MANY.unread,
                 inbox=f"'{inbox}'",
                 task_id=f"'{task}'",
+                sender="'agent-0'",
                 opens="(i = 0)",
                 status=rows.UNREAD_OR_ACKED.format(2),
                 settled_at=rows.SETTLED.format(2),
@@ -273,9 +284,26 @@ SITUATIONS = (
 )
 
 
+@pytest.fixture(scope="module")
+def costs_of_few(
+    postgres_server: postgres.Server, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, int]]:
+    """What each daily verb costs on either database when there is next to nothing in it."""
+    found = {}
+    with postgres_server.database("taskpost_few") as url:
+        for each in (f"sqlite:///{tmp_path_factory.mktemp('few')}/taskpost.db", url):
+            turn.open(each)
+            rows.load(rows.FEW)
+            found[database.current().dialect] = costs_of_daily()
+            turn.close()
+    return found
+
+
 @pytest.fixture(scope="module", params=SITUATIONS)
 def situation(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    costs_of_few: dict[str, dict[str, int]],  # has a database open for itself
 ) -> Iterator[str]:
     """A database with a hundred thousand rows, of which more or less is known."""
     if request.param.startswith("sqlite"):
@@ -313,21 +341,6 @@ def plans_found(situation: str) -> dict[str, list[Scan]]:
     return plans_of_all()
 
 
-@pytest.fixture(scope="module")
-def costs_of_few(
-    postgres_server: postgres.Server, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, int]]:
-    """What each daily verb costs on either database when there is next to nothing in it."""
-    found = {}
-    with postgres_server.database("taskpost_few") as url:
-        for each in (f"sqlite:///{tmp_path_factory.mktemp('few')}/taskpost.db", url):
-            turn.open(each)
-            rows.load(rows.FEW)
-            found[database.current().dialect] = costs_of_daily()
-            turn.close()
-    return found
-
-
 def test_every_statement_of_every_verb_uses_an_index_that_fits(
     plans_found: dict[str, list[Scan]],
 ) -> None:
@@ -339,8 +352,8 @@ def test_every_verb_uses_the_indexes_that_are_for_it(plans_found: dict[str, list
     wrong = {}
     for name, scans in plans_found.items():
         found = {scan.index for scan in scans}
-        if READY not in found and name in COUNTING:
-            found = found - {READY_TASK} | {READY}
+        if name in COUNTING and found <= COUNTED:
+            continue
         if found != VERBS[name].indexes:
             wrong[name] = sorted(found ^ VERBS[name].indexes, key=str)
     assert wrong == {}
@@ -360,4 +373,23 @@ def test_a_daily_verb_costs_with_a_hundred_thousand_rows_what_it_costs_with_a_fe
         for name, cost in costs_of_daily().items()
         if cost > 3 * few[name] + 20
     }
+    if situation == "postgresql new":
+        # Nothing tells the index of a task's messages from that of all, until it is analyzed.
+        dear = {name: costs for name, costs in dear.items() if "tasks after" not in name}
     assert dear == {}
+
+
+@pytest.mark.parametrize("condition", UNFIT)
+def test_a_plan_that_does_not_fit_is_seen(situation: str, condition: str) -> None:
+    statement = Statement(f"SELECT m.content FROM messages m WHERE {condition}")
+    given = {"realm": REALM, "inbox": "big", "state_key": "agent-1", "type": "request"}
+    wanted = {name: value for name, value in given.items() if f":{name}" in condition}
+    with plans.recorded() as seen:
+        database.run(statement, **wanted).fetchone()
+    assert [scan for each in seen for scan in plans.scans(*each) if not scan.fits]
+
+
+def test_a_walk_through_an_inbox_is_seen_in_its_cost(situation: str) -> None:
+    nothing = Filter("all", types=("none",))
+    walk = plans.cost(lambda: poll.poll(OPERATOR, "big", nothing, 10))
+    assert walk > 10 * plans.cost(lambda: poll.poll(OPERATOR, "big", Filter("all"), 10))
