@@ -54,7 +54,8 @@ def query(schema: Query, text: str) -> Mapping[str, Any]:
         sent = text.encode("latin-1").decode()
         parsed = parse_qsl(sent, keep_blank_values=True, errors="strict", max_num_fields=200)
     except ValueError as error:
-        raise InvalidRequest("The query string cannot be read.") from error
+        errors = [{"pointer": "?", "detail": "is not UTF-8, or has more than 200 parameters"}]
+        raise InvalidRequest("The query string cannot be read.", errors=errors) from error
     pairs = [(name, value) for name, value in parsed if value or name == "as"]
     lists = [field.data_key or name for name, field in schema.fields.items() if _many(field)]
     for name, value in pairs:
@@ -234,7 +235,8 @@ def actor(
     given = [name for name in named if name is not None]
     for name in given:
         if fault := names.agent_fault(name):
-            raise InvalidRequest(f"The caller {name[:80]!r}: {fault}.")
+            errors = [{"pointer": "header/Taskpost-Agent", "detail": fault}]
+            raise InvalidRequest(f"The caller {name[:80]!r}: {fault}.", errors=errors)
         if name != given[0]:
             raise SenderMismatch(f"The request says that {given[0]} asks, and that {name} does.")
     if not own:

@@ -116,7 +116,7 @@ def committed() -> None:
     if not noted:
         return
     for address, visible_at in later:
-        _arm(address, time.monotonic() + (visible_at - clock.now()) / 1000)
+        expect(address, visible_at)
     ring(noted)
     for listener in listeners:
         listener(noted)
@@ -153,8 +153,12 @@ def waited_for() -> list[Address]:
         return list(_waits)
 
 
-def _arm(address: Address, at: float) -> None:
-    """Let the waits of an address look again at ``at``, a time of ``time.monotonic``."""
+def expect(address: Address, visible_at: int) -> None:
+    """Let the waits of an address look again when something is to be seen, at a time in ms.
+
+    Those that have gone to sleep hear of it only when they are rung as well.
+    """
+    at = time.monotonic() + (visible_at - clock.now()) / 1000
     with _lock:
         _forget_past()
         if len(_timers) < MOST:

@@ -5,6 +5,8 @@ new one at the end. The number reached is kept in the database itself.
 """
 
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 from models.errors import Unusable
@@ -78,9 +80,22 @@ MANY = {
 }
 
 COMMENT = "taskpost schema {}"
+PATIENCE = 60.0  # seconds
 
 # Of each migration, its statements; a mapping is a statement that differs by database.
 MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = ((TABLE, *INDEXES, MANY),)
+
+
+def wait_for(locked: Callable[[], bool]) -> None:
+    """Return when ``locked`` says that the migration lock has been taken.
+
+    Raises ``Unusable`` when another process has it for longer than any migration takes.
+    """
+    ends = time.monotonic() + PATIENCE
+    while not locked():
+        if time.monotonic() > ends:
+            raise Unusable(f"another process has held the migration lock for {PATIENCE:.0f} s")
+        time.sleep(0.05)
 
 
 def migrate(database: Any) -> None:

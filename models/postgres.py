@@ -16,7 +16,7 @@ import peewee
 import psycopg2
 from psycopg2 import errorcodes, extensions
 
-from models import clock
+from models import clock, migrations
 from models.errors import Contended, Frozen, StoreError, Unavailable, Unusable
 from models.statement import Statement
 
@@ -46,7 +46,11 @@ class DeadlinePassed(psycopg2.OperationalError):
 
 
 def wait(connection: extensions.connection) -> None:
-    """Wait for the server, but not beyond the thread's deadline; then the connection is closed."""
+    """Wait for the server, but not beyond the thread's deadline.
+
+    At what this raises psycopg2 closes the connection. It holds the
+    connection's lock meanwhile: to close it here would wait for ever.
+    """
     ends = time.monotonic() + getattr(deadline, "seconds", 5.0)
     poller = select.poll()
     while (state := connection.poll()) != extensions.POLL_OK:
@@ -55,7 +59,6 @@ def wait(connection: extensions.connection) -> None:
             select.POLLIN if state == extensions.POLL_READ else select.POLLOUT,
         )
         if not poller.poll(max(0.0, ends - time.monotonic()) * 1000):
-            connection.close()
             raise DeadlinePassed("the database did not answer in time")
 
 
@@ -128,16 +131,13 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         try:
             self.connect(reuse_if_open=True)
         except peewee.PeeweeException as error:
-            said = str(error).strip() or type(error).__name__
+            said = " ".join(str(error).split()) or type(error).__name__
             raise Unusable(
                 f"cannot connect to PostgreSQL at {self.place}: {said}"
                 " Start it, or correct the database's URL."
             ) from error
-        ends = time.monotonic() + 60
-        while not self.execute_sql(f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})").fetchone()[0]:
-            if time.monotonic() > ends:
-                raise Unusable("another process has held the migration lock for a minute")
-            time.sleep(0.05)
+        asked = f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})"
+        migrations.wait_for(lambda: bool(self.execute_sql(asked).fetchone()[0]))
         try:
             yield
         finally:
@@ -159,7 +159,9 @@ class PostgreSQL(peewee.PostgresqlDatabase):
             raise peewee.OperationalError("the transaction had failed and was rolled back")
 
     def rollback(self) -> None:
-        """Undo what has been begun."""
+        """Undo what has been begun; where the connection is gone, so is the transaction."""
+        if self.is_closed():
+            return
         ahead = self.connection().ahead
         begun = BEGIN not in ahead
         ahead.clear()

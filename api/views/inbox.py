@@ -65,7 +65,8 @@ def send_many(call: Call) -> Answer:
 def _letter(to: str, body: dict[str, Any], header_key: str | None) -> Letter:
     key = body.get("idempotency_key")
     if header_key and key and header_key != key:
-        raise InvalidRequest("The header Idempotency-Key and idempotency_key differ.")
+        errors = [{"pointer": "/idempotency_key", "detail": "is not the header Idempotency-Key"}]
+        raise InvalidRequest("Idempotency-Key and idempotency_key differ.", errors=errors)
     return Letter(
         to=to,
         type=body["type"],
@@ -83,7 +84,9 @@ def _header_key(call: Call) -> str | None:
     key = call.headers.get("HTTP_IDEMPOTENCY_KEY", "")
     key = key if key.isascii() else key.encode("latin-1").decode(errors="backslashreplace")
     if key and not (len(key) <= 255 and key.isprintable()):
-        raise InvalidRequest("The header Idempotency-Key is not 1 to 255 printable characters.")
+        detail = "is not 1 to 255 printable characters"
+        errors = [{"pointer": "header/Idempotency-Key", "detail": detail}]
+        raise InvalidRequest(f"The header Idempotency-Key {detail}.", errors=errors)
     return key or None
 
 
