@@ -94,7 +94,16 @@ _waits: dict[Address, set[Wait]] = {}
 # When delayed messages of this process become visible: all in order, and those of each address.
 _timers: list[tuple[float, Address]] = []
 _due: dict[Address, list[float]] = {}
-_unit = threading.local()  # what the unit of work of a thread has written, not yet committed
+
+
+class _Unit(threading.local):
+    """What the unit of work of a thread has written and not yet committed."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str, str, int]] = []  # realm, inbox, task, visible_at
+
+
+_unit = _Unit()
 listeners: list[Callable[[set[Address]], None]] = []  # told what this process has committed
 
 
@@ -103,28 +112,26 @@ def written(realm: str, inbox: str, task_id: str, visible_at: int = 0) -> None:
 
     ``visible_at`` is when it is to be seen, in ms, where that is later.
     """
-    noted = _unit.__dict__.setdefault("noted", set())
-    noted.update((Address(realm, inbox), Address(realm, task_id=task_id)))
-    if visible_at:
-        _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
+    _unit.noted.append((realm, inbox, task_id, visible_at))
 
 
 def committed() -> None:
     """Ring for what the unit of work of this thread has written."""
-    noted = _unit.__dict__.pop("noted", None)
-    later = _unit.__dict__.pop("later", ())
-    if not noted:
-        return
-    for address, visible_at in later:
-        expect(address, visible_at)
-    ring(noted)
-    for listener in listeners:
-        listener(noted)
+    noted, _unit.noted = set(_unit.noted), []
+    addresses: set[Address] = set()
+    for realm, inbox, task_id, visible_at in noted:
+        addresses.update((Address(realm, inbox), Address(realm, task_id=task_id)))
+        if visible_at:
+            expect(Address(realm, inbox), visible_at)
+    if addresses:
+        ring(addresses)
+        for listener in listeners:
+            listener(addresses)
 
 
 def abandoned() -> None:
     """Forget what the unit of work of this thread has written: it was taken back."""
-    _unit.__dict__.clear()
+    _unit.noted.clear()
 
 
 def ring(addresses: Iterable[Address]) -> None:

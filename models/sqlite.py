@@ -132,6 +132,8 @@ class SQLite(peewee.SqliteDatabase):
             return Contended(str(error))
         if code in FULL or code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             return Unavailable(str(error))
+        if isinstance(error, peewee.InterfaceError):
+            return Unavailable(str(error))  # the connection was given up
         return None
 
     def part(self) -> None:

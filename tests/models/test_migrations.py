@@ -17,7 +17,7 @@ from models import database, migrations, sqlite
 from models.errors import Unusable
 from models.table import Message
 from tests import postgres
-from tests.models.others import other, sent
+from tests.models.others import other, sent, together
 
 STARTS = 8
 
