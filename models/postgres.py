@@ -52,13 +52,14 @@ def wait(connection: extensions.connection) -> None:
     connection's lock meanwhile: to close it here would wait for ever.
     """
     ends = time.monotonic() + getattr(deadline, "seconds", 5.0)
-    poller = select.poll()
     while (state := connection.poll()) != extensions.POLL_OK:
+        poller = select.poll()  # a new one: while it connects, a connection may change its socket
         poller.register(
             connection.fileno(),
             select.POLLIN if state == extensions.POLL_READ else select.POLLOUT,
         )
-        if not poller.poll(max(0.0, ends - time.monotonic()) * 1000):
+        left = ends - time.monotonic()
+        if left <= 0 or not poller.poll(left * 1000):
             raise DeadlinePassed("the database did not answer in time")
 
 
@@ -190,11 +191,14 @@ class PostgreSQL(peewee.PostgresqlDatabase):
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run SQL, with what is to be sent ahead of it; returns the cursor of the last of it."""
+        return super().execute_sql(self._with_ahead(sql), params)
+
+    def _with_ahead(self, sql: str) -> str:
         ahead = self.connection().ahead
         if ahead:
             sql = "; ".join([*ahead, sql])
             ahead.clear()
-        return super().execute_sql(sql, params)
+        return sql
 
     def _prepare(self, statement: Statement) -> None:
         connection = self.connection()
@@ -207,7 +211,10 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         self._prepare(statement)
         for name in statement.lists:
             values[name] = list(values[name])
-        return self.execute_sql(statement.execute, values)
+        # Past peewee's own layer, as on SQLite.
+        cursor = self.connection().cursor()
+        cursor.execute(self._with_ahead(statement.execute), values)
+        return cursor
 
     def hurry(self) -> None:
         """Wait for other transactions' locks no longer than a turn may be held up."""

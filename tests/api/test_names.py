@@ -249,3 +249,24 @@ def test_a_name_that_is_given_up_at_this_moment_is_asked_for_again(
     monkeypatch.setattr(facts, "names", lambda *given: answers.pop() if answers else names(*given))
     assert bob.register(description="again")["description"] == "again"
     assert answers == []
+
+
+def test_mail_sent_while_its_name_becomes_an_alias_is_not_stranded(
+    http: Http, agent: Callable
+) -> None:
+    """Promise 1: also when neither has seen the other."""
+    step = threading.Barrier(4, timeout=10)
+
+    def work(index: int) -> int:
+        sent = 0
+        for number in range(25):
+            step.wait()
+            if index == 0:
+                agent(f"bob{number}").register(aliases=[f"x{number}"])
+            else:
+                sent += agent("alice").try_send(f"x{number}").status_code == 201
+        return sent
+
+    sent = sum(together(4, work))
+    assert sent == 75
+    assert sum(agent(f"bob{number}").count() for number in range(25)) == sent
