@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from models import clock, database
-from models.rows import COLUMNS, HIDDEN, RETURNED, WIDTH, Row, row, stored
+from models.rows import COLUMNS, HIDDEN, WIDTH, Row, row, stored
 from models.statement import Statement
 
 # Who the names belong to, and the message replied to if the sender has a part in it.
@@ -43,7 +43,7 @@ SEND = Statement(
     ) k
     WHERE ({CLOSED.format(task="k.task_id")}) IS NULL AND k.task_id IS NOT NULL
     ON CONFLICT (realm, sender, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
-    RETURNING {RETURNED}
+    RETURNING seq, inbox, task_id, sender, reply_to
     """
 )
 
@@ -103,8 +103,31 @@ def send(draft: Draft, unknown: bool) -> Row | None:
     """
     values: dict[str, Any] = draft._asdict()
     values["content"] = stored(draft.content)
-    found = database.run(SEND, now=clock.now(), unknown=unknown, **values).fetchone()
-    return row(found) if found else None
+    now = clock.now()
+    found = database.run(SEND, now=now, unknown=unknown, **values).fetchone()
+    return _row(draft, now, *found) if found else None
+
+
+def _row(
+    draft: Draft, now: int, seq: int, inbox: str, task_id: str, sender: str, reply_to: int | None
+) -> Row:
+    """The row of a draft, with what the database has found out; the rest need not come back."""
+    return Row(
+        seq=seq,
+        inbox=inbox,
+        task_id=task_id,
+        type=draft.type,
+        sender=sender,
+        content=draft.content,
+        reply_to=reply_to,
+        status="unread",
+        visible_at=draft.visible_at,
+        holder=None,
+        attempts=0,
+        created_at=now,
+        settled_at=None,
+        expires_at=draft.expires_at,
+    )
 
 
 def explain(draft: Draft) -> Reason:
