@@ -109,14 +109,19 @@ def written(realm: str, inbox: str, task_id: str, visible_at: int = 0) -> None:
         _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
 
 
+def later(realm: str, inbox: str, visible_at: int) -> None:
+    """Note that something will be seen at ``visible_at``, in ms; nobody is rung before."""
+    _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
+
+
 def committed() -> None:
     """Ring for what the unit of work of this thread has written."""
     noted = _unit.__dict__.pop("noted", None)
-    later = _unit.__dict__.pop("later", ())
+    due = _unit.__dict__.pop("later", ())
+    for address, visible_at in due:
+        _arm(address, time.monotonic() + (visible_at - clock.now()) / 1000)
     if not noted:
         return
-    for address, visible_at in later:
-        _arm(address, time.monotonic() + (visible_at - clock.now()) / 1000)
     ring(noted)
     for listener in listeners:
         listener(noted)

@@ -79,8 +79,40 @@ MANY = {
 
 COMMENT = "taskpost schema {}"
 
+# Claims, dead letters, deadlines that move, the sweeper.
+LEASES: tuple[str | dict[str, str], ...] = (
+    # Why a message was given back, died or expired; by how much progress moves its deadline, in ms.
+    "ALTER TABLE messages ADD COLUMN reason TEXT",
+    "ALTER TABLE messages ADD COLUMN extends_by BIGINT",
+    # The unread of a task in one inbox, whoever has a lease: one worker has them in order.
+    "CREATE INDEX messages_unread_task ON messages (realm, inbox, task_id, seq)"
+    " WHERE status = 'unread'",
+    "DROP INDEX messages_ready_task",  # the new one serves its statements as well
+    # What the sweeper looks for, whatever inbox it lies in. Rows are there for as long as they
+    # have a deadline, a delay or a lease.
+    "CREATE INDEX messages_deadlines ON messages (realm, expires_at)"
+    " WHERE status = 'unread' AND expires_at IS NOT NULL",
+    "CREATE INDEX messages_due ON messages (realm, visible_at)"
+    " WHERE status = 'unread' AND visible_at > 0",
+    # Facts that end: agents with a time to live, and those that go with their task.
+    "CREATE INDEX messages_fact_ends ON messages (realm, expires_at)"
+    " WHERE status = 'fact' AND expires_at IS NOT NULL",
+    "CREATE INDEX messages_task_agents ON messages (realm, task_id)"
+    " WHERE status = 'fact' AND type = 'agent' AND task_id IS NOT NULL",
+    {
+        # Rows are written once, updated once or twice, and deleted in the order they came in.
+        "postgresql": "ALTER TABLE messages SET (fillfactor = 90,"
+        " autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,"
+        " autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05,"
+        " autovacuum_vacuum_cost_delay = 1)",
+    },
+)
+
 # Of each migration, its statements; a mapping is a statement that differs by database.
-MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = ((TABLE, *INDEXES, MANY),)
+MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = (
+    (TABLE, *INDEXES, MANY),
+    LEASES,
+)
 
 
 def migrate(database: Any) -> None:
