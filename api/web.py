@@ -10,7 +10,8 @@ from werkzeug.routing import PathConverter
 
 from api import problems
 from api.problems import Wire
-from api.routes import ROUTES, Route
+from api.route import Route
+from api.routes import ROUTES
 from inbox import errors
 from inbox.errors import Problem
 

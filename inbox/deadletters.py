@@ -1,4 +1,4 @@
-"""Dead letters: what failed too often is kept, listed, and comes back only when somebody says so."""
+"""Dead letters: what failed too often is kept, and comes back only when somebody says so."""
 
 from typing import NamedTuple
 

@@ -207,7 +207,7 @@ def take(actor: Actor, name: str) -> Actor | None:
     _opened(actor, name, again=False)
     place = names.service(name)
     known = services.working(actor.realm, place, worker)
-    details = known.details if known else {"state": "idle", "lease_seconds": WORKER_LEASE}
+    details: dict[str, Any] = known.details if known else {"state": "idle"}
     lease = round(details.get("lease_seconds", WORKER_LEASE) * 1000)
     if known is None or known.until - clock.now() < lease / 2:
         services.work(actor.realm, place, worker, details, lease)

@@ -150,5 +150,9 @@ def _state(entries: Sequence[Entry], states: dict[int, str], questions: dict[int
 
 def _owed(entry: Entry) -> Owed:
     return Owed(
-        _debtor(entry), entry.sender, entry.type, ids.written(entry.seq), timestamp(entry.created_at)
+        _debtor(entry),
+        entry.sender,
+        entry.type,
+        ids.written(entry.seq),
+        timestamp(entry.created_at),
     )

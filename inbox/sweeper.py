@@ -121,8 +121,6 @@ class Sweeper:
                     pass
 
 
-
-
 def _turn_due(realm: str) -> Work | None:
     """What is due becomes ready, so that claims find it in order; what has had its last dies."""
     seqs = sweeping.due(realm, BATCH)

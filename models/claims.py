@@ -52,7 +52,8 @@ def _arms(task: bool, types: bool, exclusive: bool) -> list[str]:
         ready = [BOX, READY_HEAD, _first(ready, "m.seq", LOOK_EXCLUSIVELY), NEXT_OF_TASK]
         due.append(NEXT_OF_TASK)
     return [
-        f"SELECT m.seq FROM messages m WHERE {' AND '.join(arm)} ORDER BY m.seq LIMIT :fetch{{lock}}"
+        f"SELECT m.seq FROM messages m WHERE {' AND '.join(arm)}"
+        " ORDER BY m.seq LIMIT :fetch{lock}"
         for arm in (ready, due)
     ]
 

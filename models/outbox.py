@@ -42,6 +42,7 @@ LOOP = f"""
         AND t.copy_of IS NULL ORDER BY t.seq DESC LIMIT {LOOP_OF}
     ) l)
 """
+LOOPS = LOOP.format(sender="k.sender", inbox="k.inbox", task="k.task_id")
 
 SEND = Statement(
     f"""
@@ -65,7 +66,7 @@ SEND = Statement(
                OR (p.seq IS NOT NULL AND (:task_id IS NULL OR p.task_id = :task_id)))
     ) k
     WHERE ({CLOSED.format(task="k.task_id")}) IS NULL AND k.task_id IS NOT NULL
-      AND NOT (:type IN ('done', 'failed') AND {LOOP.format(sender="k.sender", inbox="k.inbox", task="k.task_id")})
+      AND NOT (:type IN ('done', 'failed') AND {LOOPS})
     ON CONFLICT (realm, sender, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING {RETURNED}
     """
@@ -75,11 +76,13 @@ EXPLAIN = Statement(
     f"""
     SELECT r.inbox, r.content, r.settled_at, s.inbox, s.content, p.seq, p.task_id,
         ({CLOSED.format(task="COALESCE(:task_id, p.task_id)")}),
-        {LOOP.format(
+        {
+        LOOP.format(
             sender="COALESCE(s.inbox, :sender)",
             inbox="COALESCE(r.inbox, :to)",
             task="COALESCE(:task_id, p.task_id)",
-        )},
+        )
+    },
         m.dedup_hash, {COLUMNS}
     FROM {LOOKED_UP}
     LEFT JOIN messages m ON m.seq = (
