@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from inbox import bell, ids, services
+from inbox import bell, ids, retention, services
 from inbox.errors import MessageNotFound, NotDead, NotYours
 from inbox.message import Message, message
 from inbox.names import Actor
@@ -26,7 +26,7 @@ def redrive(actor: Actor, text: str) -> Message:
     For its recipient and the operator. Raises ``NotDead`` and ``MessageNotFound``.
     """
     seq = _mine(actor, text)
-    row = graves.redrive(actor.realm, seq)
+    row = graves.redrive(actor.realm, seq, *retention.anew())
     if row is None:
         raise NotDead(f"The message {text} is no dead letter.")
     bell.written(actor.realm, row.inbox, row.task_id)
@@ -36,7 +36,7 @@ def redrive(actor: Actor, text: str) -> Message:
 def redrive_all(actor: Actor, address: str) -> Redriven:
     """Redrive the oldest 500 dead letters of an inbox."""
     home = resolve(actor.realm, address)
-    rows = graves.redrive_all(actor.realm, home, MOST)
+    rows = graves.redrive_all(actor.realm, home, MOST, *retention.anew())
     for row in rows:
         bell.written(actor.realm, row.inbox, row.task_id)
     _, counts = inboxes.count(actor.realm, home, home.lower())

@@ -51,6 +51,12 @@ def cutoff(seconds: float) -> int:
     return clock.now() - round(seconds * 1000) if seconds else -1
 
 
+def anew() -> tuple[int, int | None]:
+    """What is too old to wait any longer, and how long it may if it begins to wait only now."""
+    kept = configured.lifetimes.unread
+    return cutoff(kept), clock.now() + round(kept * 1000) if kept else None
+
+
 def may_go(realm: str, task_id: str) -> bool:
     """Whether a task has been silent for long enough, with nothing in it that waits."""
     kept = configured.lifetimes

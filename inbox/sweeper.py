@@ -126,7 +126,7 @@ def _turn_due(realm: str) -> Work | None:
     seqs = sweeping.due(realm, BATCH)
 
     def work() -> int:
-        turned = sweeping.turn(realm, seqs)
+        turned = sweeping.turn(realm, seqs, *retention.anew())
         for inbox, task_id in turned:
             bell.written(realm, inbox, task_id)
         dead = burial.lapse(realm, seqs) if len(turned) < len(seqs) else 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from models import clock, database
 from models.leases import HELD, MOST, held
-from models.rows import LISTED, MESSAGE, RETURNED, Row, row
+from models.rows import ANEW, LISTED, MESSAGE, RETURNED, Row, row
 from models.statement import Statement
 
 BURY = """
@@ -59,10 +59,10 @@ TELL = Statement(
         0, 0, :now)
     """
 )
-RAISED = """
+RAISED = f"""
     status = 'unread', attempts = 0, visible_at = 0, holder = NULL, reason = NULL,
     settled_at = NULL,
-    expires_at = CASE WHEN m.expires_at <= :now THEN NULL ELSE m.expires_at END
+    expires_at = CASE WHEN m.expires_at <= :now THEN NULL ELSE {ANEW} END
 """
 REDRIVE = Statement(
     f"""
@@ -151,15 +151,28 @@ def tell(
     )
 
 
-def redrive(realm: str, seq: int) -> Row | None:
-    """Let a dead letter be claimed again, from the first attempt on; None if it is none."""
-    found = database.run(REDRIVE, realm=realm, seq=seq, now=clock.now()).fetchone()
+def redrive(realm: str, seq: int, before: int, until: int | None) -> Row | None:
+    """Let a dead letter be claimed again, from the first attempt on; None if it is none.
+
+    One sent ``before`` then, without a deadline, expires at ``until``; both in ms.
+    """
+    found = database.run(
+        REDRIVE, realm=realm, seq=seq, now=clock.now(), deadline=before, until=until
+    ).fetchone()
     return row(found) if found else None
 
 
-def redrive_all(realm: str, inbox: str, limit: int) -> list[Row]:
-    """Redrive the oldest ``limit`` dead letters of an inbox."""
-    found = database.run(REDRIVE_ALL, realm=realm, inbox=inbox, fetch=limit, now=clock.now())
+def redrive_all(realm: str, inbox: str, limit: int, before: int, until: int | None) -> list[Row]:
+    """Redrive the oldest ``limit`` dead letters of an inbox, likewise."""
+    found = database.run(
+        REDRIVE_ALL,
+        realm=realm,
+        inbox=inbox,
+        fetch=limit,
+        now=clock.now(),
+        deadline=before,
+        until=until,
+    )
     return sorted(row(values) for values in found.fetchall())
 
 

@@ -83,9 +83,9 @@ ACK_MANY = Statement(
     UPDATE messages AS m SET status = 'acked', settled_at = :now
     WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE} AND NOT {HIDDEN} AND (
         ({LEASED} AND CAST(m.seq AS TEXT) || '.' || substr(m.holder, 1, {NONCE}) IN :receipts)
-        OR (NOT {LEASED} AND NOT (m.seq IN :held))
+        OR (NOT {LEASED} AND m.seq IN :bare)
     )
-    RETURNING seq
+    RETURNING seq, visible_at, holder
     """
 )
 READ_MANY = Statement(
@@ -220,17 +220,20 @@ def ack_many(realm: str, inbox: str, wanted: Sequence[tuple[int, str]]) -> set[t
     """Settle messages of ``inbox``, given by seq and nonce (or ''); which they were."""
     if not wanted:
         return set()
-    given = dict(wanted)
+    now = clock.now()
     found = database.run(
         ACK_MANY,
         realm=realm,
         inbox=inbox,
-        seqs=tuple(given),
-        held=tuple(seq for seq, nonce in given.items() if nonce),
-        receipts=tuple(f"{seq}.{nonce}" for seq, nonce in given.items() if nonce),
-        now=clock.now(),
+        seqs=tuple({seq for seq, _ in wanted}),
+        bare=tuple(seq for seq, nonce in wanted if not nonce),
+        receipts=tuple(f"{seq}.{nonce}" for seq, nonce in wanted if nonce),
+        now=now,
     )
-    return {(seq, given[seq]) for (seq,) in found.fetchall()}
+    return {
+        (seq, holder[:NONCE] if holder is not None and until > now else "")
+        for seq, until, holder in found.fetchall()
+    }
 
 
 def read_many(realm: str, seqs: Sequence[int]) -> dict[int, Row]:

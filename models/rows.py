@@ -44,6 +44,12 @@ READY = f"m.status = 'unread' AND m.visible_at = 0 AND {UNEXPIRED}"
 DUE = f"m.status = 'unread' AND m.visible_at > 0 AND m.visible_at <= :now AND {UNEXPIRED}"
 # Not delivered yet. What was claimed once has been seen, also while it waits to be tried again.
 HIDDEN = "(m.status = 'unread' AND m.visible_at > :now AND m.attempts = 0)"
+# What comes back to life after longer than it would have waited gets a deadline of its own, or
+# the sweeper would end it the next minute.
+ANEW = """
+    CASE WHEN m.expires_at IS NULL AND m.created_at <= :deadline THEN :until
+        ELSE m.expires_at END
+"""
 # Held by a claim: ``holder`` is its nonce, a slash, and who claimed.
 LEASED = "(m.status = 'unread' AND m.visible_at > :now AND m.holder IS NOT NULL)"
 NONCE = 16  # characters

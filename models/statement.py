@@ -18,7 +18,7 @@ TYPES = {
     "anyone": "boolean",
     "final": "boolean",
     "attempts": "integer",
-    "held": "bigint[]",
+    "bare": "bigint[]",
     "receipts": "text[]",
     "dedup_hash": "bytea",
     "seqs": "bigint[]",

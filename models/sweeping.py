@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from models import clock, database
 from models.queues import most_attempts
-from models.rows import LISTED
+from models.rows import ANEW, LISTED
 from models.statement import Statement
 
 UNREAD = "m.realm = :realm AND m.status = 'unread'"
@@ -32,7 +32,7 @@ DUE = Statement(
 # The last holder stays: it is who a dead letter died with.
 TURN = Statement(
     f"""
-    UPDATE messages AS m SET visible_at = 0
+    UPDATE messages AS m SET visible_at = 0, expires_at = {ANEW}
     WHERE m.seq IN :seqs AND m.realm = :realm AND m.status = 'unread'
     AND m.visible_at > 0 AND m.visible_at <= :now AND m.attempts < {most_attempts(inbox="m.inbox")}
     RETURNING inbox, task_id
@@ -191,9 +191,13 @@ def due(realm: str, limit: int) -> list[int]:
     return _seqs(DUE, realm=realm, fetch=limit)
 
 
-def turn(realm: str, seqs: Sequence[int]) -> list[tuple[str, str]]:
-    """Make ready what is due, but for what has had its last claim; inbox and task of each."""
-    found = database.run(TURN, realm=realm, seqs=tuple(seqs), now=clock.now())
+def turn(realm: str, seqs: Sequence[int], before: int, until: int | None) -> list[tuple[str, str]]:
+    """Make ready what is due, but for what has had its last claim; inbox and task of each.
+
+    What was sent ``before`` then and has no deadline expires at ``until``; both in ms.
+    """
+    now = clock.now()
+    found = database.run(TURN, realm=realm, seqs=tuple(seqs), now=now, deadline=before, until=until)
     return [(inbox, task_id) for inbox, task_id in found.fetchall()]
 
 
