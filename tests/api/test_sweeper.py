@@ -17,9 +17,7 @@ Travel = Callable[[float], None]
 DAY = 24 * 3600
 
 
-def test_one_process_sweeps_until_it_leaves_or_is_not_heard_of(
-    store: str, travel: Travel
-) -> None:
+def test_one_process_sweeps_until_it_leaves_or_is_not_heard_of(store: str, travel: Travel) -> None:
     first, second, third = Sweeper(), Sweeper(), Sweeper()
     assert first.round()
     assert not second.round()
