@@ -115,7 +115,9 @@ class Service:
     def _viewed(self, route: Route, call: Call) -> Answer | Parked:
         if call.wait is not None:
             return _looked_again(route, call, call.wait)
-        run = turn.reading if route.method == "GET" else call.headers.get("taskpost.run", turn.alone)
+        run = (
+            turn.reading if route.method == "GET" else call.headers.get("taskpost.run", turn.alone)
+        )
         return run(lambda: route.view(call))
 
     def _block(self, route: Route, call: Call, answer: Parked) -> Answer | Parked:

@@ -204,7 +204,9 @@ def test_ask_and_hold_for_the_answer(either: Server, name: str) -> None:
     with contextlib.closing(asking.connection), Client(either.port, "bob") as bob:
         seen = until(
             lambda: [
-                each for each in bob.pages("/agents/bob/inbox?status=unread") if each["from"] == name
+                each
+                for each in bob.pages("/agents/bob/inbox?status=unread")
+                if each["from"] == name
             ],
             "the request",
         )
@@ -441,9 +443,7 @@ def nobody_is_waited_for(server: Server, worker: int) -> None:
 
 @pytest.mark.parametrize("worker", ["loop", "threads"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_sigterm_answers_all_who_wait(
-    kind: str, worker: str, urls: Callable[[str], str]
-) -> None:
+def test_sigterm_answers_all_who_wait(kind: str, worker: str, urls: Callable[[str], str]) -> None:
     """Case 39."""
     options = {} if worker == "loop" else {"args": [*THREADED[:-2], "200", THREADED[-1]]}
     given = environment(urls(kind), threads=200)
@@ -452,7 +452,10 @@ def test_sigterm_answers_all_who_wait(
         body = {"from": "carol", "type": "request", "content": "hello"}
         waits = [
             *(Asked(server.port, inbox(f"agent-{number}")) for number in range(60)),
-            *(Asked(server.port, f"/tasks/t/messages?after={sent['id']}&wait=25") for _ in range(20)),
+            *(
+                Asked(server.port, f"/tasks/t/messages?after={sent['id']}&wait=25")
+                for _ in range(20)
+            ),
             *(Asked(server.port, "/agents/dave/inbox?wait=25", body) for _ in range(20)),
         ]
         for each in waits:
