@@ -16,15 +16,18 @@ BOX = "m.realm = :realm AND m.inbox = :inbox"
 LOOK = 1000  # of what is due, so much is put in order; the sweeper makes it ready within seconds
 LOOK_EXCLUSIVELY = 5000  # how far a claim of whole tasks looks past those that others have
 CLAIMABLE = f"m.attempts < {most_attempts()}"
-# Of the same task nothing earlier waits, or is held by anybody else.
+# Of the same task nothing earlier waits, or is held by anybody else. What has not been delivered
+# yet holds nothing up.
+EARLIER = f"""
+    SELECT 1 FROM messages e WHERE e.realm = :realm AND e.inbox = :inbox
+    AND e.task_id = m.task_id AND e.seq < m.seq AND e.status = 'unread'
+    AND {UNEXPIRED.replace("m.", "e.")}
+"""
 NEXT_OF_TASK = f"""
-    NOT EXISTS (
-        SELECT 1 FROM messages e WHERE e.realm = :realm AND e.inbox = :inbox
-        AND e.task_id = m.task_id AND e.status = 'unread' AND e.seq < m.seq
-        AND {UNEXPIRED.replace("m.", "e.")} AND NOT {HIDDEN.replace("m.", "e.")}
+    NOT EXISTS ({EARLIER} AND e.visible_at = 0)
+    AND NOT EXISTS ({EARLIER} AND e.visible_at + 0 > 0 AND NOT {HIDDEN.replace("m.", "e.")}
         AND NOT (e.visible_at > :now AND e.holder IS NOT NULL
-            AND {HOLDER_NAME.replace("m.", "e.")} = :worker)
-    )
+            AND {HOLDER_NAME.replace("m.", "e.")} = :worker))
 """
 
 
@@ -43,7 +46,9 @@ def _arms(task: bool, types: bool, exclusive: bool) -> list[str]:
         *(["m.task_id = :task_id"] if task else []),
         *(["m.type IN :types"] if types else []),
     ]
-    ready, due = ([BOX, head, *narrowed] for head in (READY_HEAD, DUE))
+    # Of one task, what is due is found by an index of its own, named by its words.
+    due_head = DUE.replace("m.visible_at > 0", "m.visible_at + 0 > 0") if task else DUE
+    ready, due = ([BOX, head, *narrowed] for head in (READY_HEAD, due_head))
     if not task:
         # Of many that are due at once, those that have been due longest: sorting all would take
         # longer the more there are.

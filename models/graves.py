@@ -16,7 +16,7 @@ BURY = """
     UPDATE messages AS m SET status = '{status}', settled_at = :now, reason = {reason}
     WHERE {which} AND m.status = 'unread' RETURNING {returned}, copy_of
 """
-LAPSED = f"m.visible_at > 0 AND m.visible_at <= :now AND m.attempts >= {MOST}"
+LAPSED = f"m.visible_at <> 0 AND m.visible_at <= :now AND m.attempts >= {MOST}"
 
 
 def _bury(status: str, which: str, reason: str) -> Statement:
@@ -28,7 +28,7 @@ GIVEN_BACK = _bury("dead", f"{HELD} AND m.attempts >= {MOST}", "COALESCE(:reason
 LAPSED_OUT = _bury("dead", f"{MANY} AND {LAPSED}", "'lease_lapsed'")
 EXPIRED = _bury(
     "expired",
-    f"{MANY} AND m.expires_at <= :now",
+    f"{MANY} AND COALESCE(m.expires_at, :now + 1) <= :now",
     "CASE WHEN m.reason = 'service_closed' THEN m.reason ELSE :reason END",
 )
 GONE = _bury("expired", MANY, ":reason")
@@ -59,6 +59,9 @@ TELL = Statement(
         0, 0, :now)
     """
 )
+# Of rows that are given by their seq conditions are said so that no index but the primary key
+# comes into question.
+DEAD = "m.status || '' = 'dead'"
 RAISED = f"""
     status = 'unread', attempts = 0, visible_at = 0, holder = NULL, reason = NULL,
     settled_at = NULL,
@@ -67,7 +70,7 @@ RAISED = f"""
 REDRIVE = Statement(
     f"""
     UPDATE messages AS m SET {RAISED}
-    WHERE m.seq = :seq AND m.realm = :realm AND m.status = 'dead' RETURNING {RETURNED}
+    WHERE m.seq = :seq AND m.realm = :realm AND {DEAD} RETURNING {RETURNED}
     """
 )
 REDRIVE_ALL = Statement(
@@ -81,7 +84,7 @@ REDRIVE_ALL = Statement(
 DISCARD = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now
-    WHERE m.seq = :seq AND m.realm = :realm AND m.status = 'dead' RETURNING {RETURNED}
+    WHERE m.seq = :seq AND m.realm = :realm AND {DEAD} RETURNING {RETURNED}
     """
 )
 

@@ -84,19 +84,20 @@ LEASES: tuple[str | dict[str, str], ...] = (
     # Why a message was given back, died or expired; by how much progress moves its deadline, in ms.
     "ALTER TABLE messages ADD COLUMN reason TEXT",
     "ALTER TABLE messages ADD COLUMN extends_by BIGINT",
-    # The unread of a task in one inbox, whoever has a lease: one worker has them in order.
-    "CREATE INDEX messages_unread_task ON messages (realm, inbox, task_id, seq)"
-    " WHERE status = 'unread'",
-    "DROP INDEX messages_ready_task",  # the new one serves its statements as well
+    # These are for statements that say so in their words, as with a minus: while the table is small PostgreSQL
+    # would else take any of them for a look into one inbox, and keep to it when there is much.
+    # The unread of a task in one inbox that are delayed or held: one worker has a task in order.
+    "CREATE INDEX messages_later_task ON messages (realm, inbox, task_id, seq)"
+    " WHERE status = 'unread' AND visible_at + 0 > 0",
     # What the sweeper looks for, whatever inbox it lies in. Rows are there for as long as they
     # have a deadline, a delay or a lease.
-    "CREATE INDEX messages_deadlines ON messages (realm, expires_at)"
-    " WHERE status = 'unread' AND expires_at IS NOT NULL",
-    "CREATE INDEX messages_due ON messages (realm, visible_at)"
-    " WHERE status = 'unread' AND visible_at > 0",
+    "CREATE INDEX messages_deadlines ON messages (realm, (COALESCE(-expires_at, 0)))"
+    " WHERE status = 'unread' AND COALESCE(-expires_at, 0) < 0",
+    "CREATE INDEX messages_due ON messages (realm, (-visible_at))"
+    " WHERE status = 'unread' AND -visible_at < 0",
     # Facts that end: agents with a time to live, and those that go with their task.
-    "CREATE INDEX messages_fact_ends ON messages (realm, expires_at)"
-    " WHERE status = 'fact' AND expires_at IS NOT NULL",
+    "CREATE INDEX messages_fact_ends ON messages (realm, (-expires_at))"
+    " WHERE status = 'fact' AND -expires_at < 0",
     "CREATE INDEX messages_task_agents ON messages (realm, task_id)"
     " WHERE status = 'fact' AND type = 'agent' AND task_id IS NOT NULL",
     {

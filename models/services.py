@@ -58,13 +58,12 @@ WORKERS = Statement(
 )
 # No old claim comes back to life when a service of the same name is opened again: whatever is
 # still unread ends now, held or not. The sweeper tells the senders.
-END = Statement(
-    """
+END = """
     UPDATE messages SET expires_at = :now, reason = 'service_closed'
-    WHERE realm = :realm AND inbox = :inbox AND status = 'unread'
+    WHERE realm = :realm AND inbox = :inbox AND status = 'unread' AND {when}
     AND (expires_at IS NULL OR expires_at > :now)
-    """
-)
+"""
+ENDS = (Statement(END.format(when="visible_at = 0")), Statement(END.format(when="visible_at > 0")))
 
 
 class Worker(NamedTuple):
@@ -121,4 +120,5 @@ def rates(realm: str, inbox: str) -> tuple[int, int]:
 
 def end(realm: str, inbox: str) -> None:
     """Let everything that is unread in a service's inbox expire now."""
-    database.run(END, realm=realm, inbox=inbox, now=clock.now())
+    for statement in ENDS:
+        database.run(statement, realm=realm, inbox=inbox, now=clock.now())

@@ -15,18 +15,16 @@ from models.statement import Statement
 UNREAD = "m.realm = :realm AND m.status = 'unread'"
 REALM = Statement(
     """
-    SELECT MIN(realm) FROM (
-        SELECT MIN(m.realm) AS realm FROM messages m
-            WHERE m.realm > :realm AND m.status = 'fact'
-        UNION ALL
-        SELECT MIN(m.realm) FROM messages m WHERE m.realm > :realm AND m.state_key IS NULL
-    ) r
+    SELECT (SELECT m.realm FROM messages m WHERE m.realm > :realm AND m.status = 'fact'
+            ORDER BY m.realm LIMIT 1),
+        (SELECT m.realm FROM messages m WHERE m.realm > :realm AND m.state_key IS NULL
+            ORDER BY m.realm LIMIT 1)
     """
 )
 DUE = Statement(
     f"""
-    SELECT m.seq FROM messages m WHERE {UNREAD} AND m.visible_at > 0 AND m.visible_at <= :now
-    ORDER BY m.visible_at LIMIT :fetch
+    SELECT m.seq FROM messages m WHERE {UNREAD} AND -m.visible_at < 0
+    AND -m.visible_at >= -:now ORDER BY -m.visible_at DESC LIMIT :fetch
     """
 )
 # The last holder stays: it is who a dead letter died with.
@@ -34,21 +32,21 @@ TURN = Statement(
     f"""
     UPDATE messages AS m SET visible_at = 0, expires_at = {ANEW}
     WHERE m.seq IN :seqs AND m.realm = :realm AND m.status = 'unread'
-    AND m.visible_at > 0 AND m.visible_at <= :now AND m.attempts < {most_attempts(inbox="m.inbox")}
+    AND m.visible_at <> 0 AND m.visible_at <= :now AND m.attempts < {most_attempts(inbox="m.inbox")}
     RETURNING inbox, task_id
     """
 )
 EXPIRED = Statement(
     f"""
-    SELECT m.seq FROM messages m WHERE {UNREAD} AND m.expires_at IS NOT NULL
-    AND m.expires_at <= :now ORDER BY m.expires_at LIMIT :fetch
+    SELECT m.seq FROM messages m WHERE {UNREAD} AND COALESCE(-m.expires_at, 0) < 0
+    AND COALESCE(-m.expires_at, 0) >= -:now ORDER BY COALESCE(-m.expires_at, 0) DESC LIMIT :fetch
     """
 )
 ENDED = Statement(
     """
     SELECT m.seq, m.type, m.inbox, m.state_key FROM messages m
-    WHERE m.realm = :realm AND m.status = 'fact' AND m.expires_at IS NOT NULL
-    AND m.expires_at <= :now ORDER BY m.expires_at LIMIT :fetch
+    WHERE m.realm = :realm AND m.status = 'fact' AND -m.expires_at < 0
+    AND -m.expires_at >= -:now ORDER BY -m.expires_at DESC LIMIT :fetch
     """
 )
 SCAN = Statement(
@@ -176,10 +174,11 @@ def realms() -> list[str]:
     """Every realm that has rows."""
     found: list[str] = []
     while True:
-        following = database.run(REALM, realm=found[-1] if found else "").fetchone()[0]
-        if following is None:
+        row = database.run(REALM, realm=found[-1] if found else "").fetchone()
+        following = [realm for realm in row if realm is not None]
+        if not following:
             return found
-        found.append(following)
+        found.append(min(following))
 
 
 def _seqs(statement: Statement, **values: object) -> list[int]:

@@ -93,7 +93,7 @@ class Entry(NamedTuple):
     created_at: int
     touched_at: int
     unread: int
-    worker: str | None  # who holds what was sent to a service, or has done it
+    worker: str | None = None  # who holds what was sent to a service, or has done it
 
 
 def fence() -> int:
