@@ -16,7 +16,7 @@ differ only in case. A task id is 1 to 200 printable characters and does not beg
 or `dm:`. The id of a message is opaque, of one length, and sorts as messages do.
 
 **Who is asking.** Without credentials the service serves its own machine only, and the caller
-names itself. On its own inbox (poll, count, bulk ack) it is the agent in the path; elsewhere
+names itself. On its own inbox (poll, count, claim, bulk ack) it is the agent in the path; elsewhere
 `from` in the body, or `as` in the query, or the header `Taskpost-Agent`. A call that names nobody
 is the operator's, and may read and acknowledge everything.
 

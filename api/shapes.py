@@ -173,7 +173,7 @@ class Agent(Reply):
         metadata={"format": "int64", "description": "How often a message of it may be claimed."}
     )
     lease_seconds = fields.Float(
-        metadata={"description": "How long a claim lasts that does not say so."}
+        metadata={"format": "double", "description": "How long a claim lasts that does not say so."}
     )
     created_at = _time("When it first registered.")
     last_seen = _time("When it was last heard of; up to 30 s late.", required=False)

@@ -7,7 +7,7 @@ from api.work_schemas import WORKING
 
 
 def _number(text: str, required: bool = True) -> fields.Field:
-    return fields.Float(required=required, metadata={"description": text})
+    return fields.Float(required=required, metadata={"format": "double", "description": text})
 
 
 def _some(text: str) -> fields.Field:

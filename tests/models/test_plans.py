@@ -222,19 +222,26 @@ VERBS = {
         lambda world: tasks.history(OPERATOR, "long", written(world.opened + 5), 10),
         {THREAD, ROWS},
     ),
-    "close a task": Verb(lambda world: tasks.close(OPERATOR, "task-1"), {THREAD, FACTS, TASK_AGENTS}),
+    "close a task": Verb(
+        lambda world: tasks.close(OPERATOR, "task-1"), {THREAD, FACTS, TASK_AGENTS}
+    ),
     "claim": Verb(lambda world: claimed("big"), CLAIMING),
     "claim from an empty inbox": Verb(lambda world: claimed("nobody"), CLAIMING),
     "claim many": Verb(lambda world: claimed("big", limit=10), CLAIMING),
     "claim by task": Verb(
-        lambda world: claimed("big", Wanted(task_id="task-1")), {NAMES, READY_TASK, LATER_TASK, FACTS, ROWS}
+        lambda world: claimed("big", Wanted(task_id="task-1")),
+        {NAMES, READY_TASK, LATER_TASK, FACTS, ROWS},
     ),
     "claim by type": Verb(lambda world: claimed("big", Wanted(types=("request",))), CLAIMING),
     "claim whole tasks": Verb(
-        lambda world: claimed("big", Wanted(exclusive=True)), CLAIMING | {READY_TASK, LATER_TASK}, daily=False
+        lambda world: claimed("big", Wanted(exclusive=True)),
+        CLAIMING | {READY_TASK, LATER_TASK},
+        daily=False,
     ),
     "ack, extend and release": Verb(lambda world: held(), CLAIMING),
-    "redrive": Verb(lambda world: redriven(), CLAIMING | {NAMES, DEAD, READY, LATER, EXPIRY}, daily=False),
+    "redrive": Verb(
+        lambda world: redriven(), CLAIMING | {NAMES, DEAD, READY, LATER, EXPIRY}, daily=False
+    ),
     "ask a service": Verb(
         lambda world: services.request(as_("agent-0"), "new", letter("service:new")),
         SENDING | {READY_TASK, READY},
@@ -252,7 +259,11 @@ VERBS = {
     "work for a service": Verb(
         lambda world: services.work(as_("agent-0"), "new", {}), {NAMES, FACTS, READY}, daily=False
     ),
-    "sweep": Verb(lambda world: swept(), {DUE, DEADLINES, ENDS, OPENERS, THREAD, INBOX, FACTS, ROWS}, daily=False),
+    "sweep": Verb(
+        lambda world: swept(),
+        {DUE, DEADLINES, ENDS, OPENERS, THREAD, INBOX, FACTS, ROWS},
+        daily=False,
+    ),
     "note presence": Verb(lambda world: flushed(), {NAMES}),
     "watch the end of the table": Verb(lambda world: watching.above(watching.newest()), {ROWS}),
     "watch an inbox": Verb(lambda world: watching.unread(REALM, ["big"]), {READY, LATER}),
