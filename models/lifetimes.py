@@ -6,13 +6,15 @@ from models.statement import Statement
 BIND = Statement(
     """
     UPDATE messages SET task_id = :task_id, expires_at = :until
-    WHERE realm = :realm AND type = 'agent' AND inbox = :inbox AND state_key = '' AND status = 'fact'
+    WHERE realm = :realm AND type = 'agent' AND inbox = :inbox AND state_key = ''
+    AND status = 'fact'
     """
 )
 BOUND = Statement(
     """
     SELECT a.task_id, a.expires_at FROM messages a
-    WHERE a.realm = :realm AND a.type = 'agent' AND a.inbox = :inbox AND a.state_key = '' AND a.status = 'fact'
+    WHERE a.realm = :realm AND a.type = 'agent' AND a.inbox = :inbox AND a.state_key = ''
+    AND a.status = 'fact'
     """
 )
 WITH_TASK = Statement(
@@ -24,7 +26,8 @@ WITH_TASK = Statement(
 CLOSED = Statement(
     """
     UPDATE messages SET expires_at = :until
-    WHERE realm = :realm AND type = 'closed' AND inbox = '' AND state_key = :task_id AND status = 'fact'
+    WHERE realm = :realm AND type = 'closed' AND inbox = '' AND state_key = :task_id
+    AND status = 'fact'
     """
 )
 
