@@ -54,7 +54,8 @@ def query(schema: Query, text: str) -> Mapping[str, Any]:
         sent = text.encode("latin-1").decode()
         parsed = parse_qsl(sent, keep_blank_values=True, errors="strict", max_num_fields=200)
     except ValueError as error:
-        raise InvalidRequest("The query string cannot be read.") from error
+        errors = [{"pointer": "?", "detail": "is not UTF-8, or has more than 200 parameters"}]
+        raise InvalidRequest("The query string cannot be read.", errors=errors) from error
     pairs = [(name, value) for name, value in parsed if value or name == "as"]
     lists = [field.data_key or name for name, field in schema.fields.items() if _many(field)]
     for name, value in pairs:
@@ -112,7 +113,8 @@ def document(quick: Quick, raw: bytes) -> dict[str, Any]:
         raw.decode()
     except UnicodeDecodeError as error:
         raise InvalidJson("The body is not UTF-8.") from error
-    given = _plain(_fields(raw, _object) if raw.strip() else {})
+    deep = raw.count(b"[") + raw.count(b"{") > DEPTH  # most bodies need no closer look
+    given = _plain(_fields(raw, _object) if raw.strip() else {}, deep)
     try:
         return quick.load(given)
     except ValidationError as error:
@@ -130,29 +132,22 @@ def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
         raise InvalidJson(f"The body is not a JSON object: {error}.") from error
 
 
-def _plain(given: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    """Every field as Python has it, but content, which is only looked at."""
+def _plain(given: dict[str, msgspec.Raw], deep: bool) -> dict[str, Any]:
+    """Every field as Python has it, but content, which stays as it is."""
     made: dict[str, Any] = {}
     for name, value in given.items():
-        if name == "content":
-            made[name] = _shallow(bytes(value))
-        elif name == "messages" and bytes(value).startswith(b"["):
-            made[name] = [_item(item) for item in _fields(bytes(value), _raw_items)]
-        else:
-            made[name] = _fields(_shallow(bytes(value)), _anything)
+        raw = bytes(value)
+        if name == "messages" and raw.startswith(b"["):
+            made[name] = [_item(bytes(item), deep) for item in _fields(raw, _raw_items)]
+            continue
+        if deep and _depth(raw) > DEPTH:
+            raise InvalidJson(f"The body is nested more than {DEPTH} deep.")
+        made[name] = raw if name == "content" else _fields(raw, _anything)
     return made
 
 
-def _item(item: msgspec.Raw) -> Any:
-    raw = bytes(item)
-    return _plain(_fields(raw, _object)) if raw.startswith(b"{") else _fields(raw, _anything)
-
-
-def _shallow(raw: bytes) -> bytes:
-    """The bytes; raises ``InvalidJson`` when what they hold is nested too deep."""
-    if raw.count(b"[") + raw.count(b"{") > DEPTH and _depth(raw) > DEPTH:
-        raise InvalidJson(f"The body is nested more than {DEPTH} deep.")
-    return raw
+def _item(raw: bytes, deep: bool) -> Any:
+    return _plain(_fields(raw, _object), deep) if raw.startswith(b"{") else _fields(raw, _anything)
 
 
 def _depth(raw: bytes) -> int:
@@ -229,18 +224,20 @@ def actor(
     the body or its messages, else ``?as=``, else the header. Two different
     names are an error, and so is an empty one.
     """
-    named = [sent.get("sender"), *(item.get("sender") for item in sent.get("messages", ()))]
-    named += [asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT")]
-    given = [name for name in named if name is not None]
-    for name in given:
-        if fault := names.agent_fault(name):
-            raise InvalidRequest(f"The caller {name[:80]!r}: {fault}.")
-        if name != given[0]:
-            raise SenderMismatch(f"The request says that {given[0]} asks, and that {name} does.")
+    named = [sent.get("sender"), asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT")]
+    if named[2] is not None and (fault := names.agent_fault(named[2])):
+        errors = [{"pointer": "header/Taskpost-Agent", "detail": fault}]
+        raise InvalidRequest(f"The caller {named[2][:80]!r}: {fault}.", errors=errors)
+    named += [item.get("sender") for item in sent.get("messages", ())]
+    given = {name for name in named if name is not None}
+    if len(given) > 1:
+        one, other = sorted(given)[:2]
+        raise SenderMismatch(f"The request says that {one} asks, and that {other} does.")
+    name = given.pop() if given else None
     if not own:
-        return Actor(REALM, given[0] if given else None)
-    if given and given[0] != path["agent"]:
-        raise InboxNotFound(f"{given[0]} has no inbox {path['agent']}.")
+        return Actor(REALM, name)
+    if name is not None and name != path["agent"]:
+        raise InboxNotFound(f"{name} has no inbox {path['agent']}.")
     return Actor(REALM, path["agent"])
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 REQUEST_COST = 1024  # bytes that a waiting request is counted as, beside its body
 NOTHING, HEAD, BODY = range(3)  # what is being received
-NO_HEADERS: list[bytes] = []
 
 
 class Request:
@@ -59,7 +58,7 @@ class Receiver:
         self.state = NOTHING
         self.request: Request | None = None  # once its head is complete
         self.url = b""
-        self.raw = NO_HEADERS  # names and values, in turns
+        self.raw: list[bytes] = []  # names and values of headers, in turns
         self.body: bytes | bytearray = b""
         self.got = 0  # bytes of body
         self.gap = 0  # bytes since a head or a piece of body was last complete
@@ -143,8 +142,8 @@ class Receiver:
     def _line_up(self, request: Request) -> None:
         self.state = NOTHING
         self.request = None
-        self.raw = NO_HEADERS
-        self.url = b""
+        self.raw = []
+        self.url = self.body = b""
         self.pending.append(request)
         self.backlog += REQUEST_COST + len(request.body)
         self.last = not request.keep_alive
@@ -154,7 +153,6 @@ class Receiver:
     def on_message_begin(self) -> None:
         if not self.replay:
             self.state = HEAD
-            self.raw = []
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -183,7 +181,6 @@ class Receiver:
         if self.proxied:
             heads.forwarded(environ, limits.proxies)
         self.state = BODY
-        self.body = b""
         self.got = 0
 
     def on_body(self, data: bytes) -> None:
@@ -203,9 +200,7 @@ class Receiver:
         if self.replay or request is None:
             return
         self.gap = 0
-        if self.got:
-            request.body = bytes(self.body)
-            self.body = b""
+        request.body = bytes(self.body)
         if "HTTP_TRANSFER_ENCODING" in request.environ:
             del request.environ["HTTP_TRANSFER_ENCODING"]
             request.environ["CONTENT_LENGTH"] = str(self.got)

@@ -113,11 +113,13 @@ class Service:
         return Call(actor, path, asked, sent, environ, wait, final)
 
     def _viewed(self, route: Route, call: Call) -> Answer | Parked:
+        if route.about:
+            return route.view(call)  # also while the database is away
         if call.wait is not None:
             return _looked_again(route, call, call.wait)
-        run = (
-            turn.reading if route.method == "GET" else call.headers.get("taskpost.run", turn.alone)
-        )
+        if route.method == "GET":
+            return turn.reading(lambda: route.view(call))
+        run = call.headers.get("taskpost.run", turn.alone)
         return run(lambda: route.view(call))
 
     def _block(self, route: Route, call: Call, answer: Parked) -> Answer | Parked:

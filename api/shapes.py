@@ -270,7 +270,8 @@ class FieldError(Reply):
     """One thing that is wrong with a request."""
 
     pointer = _text(
-        "Where: a JSON pointer into the body, `?name` for a parameter, `path/name` in the path."
+        "Where: a JSON pointer into the body, `?name` for a parameter, `path/name` in the path,"
+        " `header/name` for a header."
     )
     detail = _text("What is wrong there.")
 

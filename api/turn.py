@@ -4,6 +4,7 @@ The transaction itself is the application's (``Turns``); nothing here knows a da
 """
 
 import asyncio
+import random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from api.worker import LoopWorker
 
 RERUNS = 5  # how often a request is run again after its turn; then it is answered 503
+YIELD = (0.001, 0.01)  # seconds before the first of these; twice as long before the second
 
 
 class Turns(Protocol):
@@ -75,7 +77,9 @@ class Turn:
             return False
         request.reruns += 1
         self.end()
-        self.worker.loop.call_soon(connection.rerun)
+        # Two that stand in each other's way must not both come back at once, again and again.
+        pause = random.uniform(*YIELD) * request.reruns
+        self.worker.loop.call_later(pause, connection.rerun)
         return True
 
     def _one_more(self, connection: Connection) -> None:

@@ -82,5 +82,5 @@ def _http_error(error: HTTPException) -> flask.Response:
         problem = errors.InternalError("Something went wrong that nobody had foreseen.")
     else:
         phrase = HTTPStatus(error.code or 400).phrase
-        problem = errors.InvalidRequest(f"The request cannot be read: {phrase}.")
+        problem = errors.InvalidRequest(f"The request cannot be read: {phrase}.", hint="Mend it.")
     return _response(problems.document(problem, request_id))

@@ -73,11 +73,14 @@ class Yard:
         made = self.stack.enter_context(tempfile.TemporaryDirectory("-bench", dir=folder))
         self.folder, self.parley, self.delay = Path(made), parley, delay
         self.started = 0
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def close(self) -> None:
         """Stop everything and remove the folder; a second Ctrl-C does not hurry it."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
+            for process in self.processes:
+                process.terminate()  # all at once; the stack waits for each
             self.stack.close()
         finally:
             signal.signal(signal.SIGINT, before)
@@ -126,19 +129,19 @@ class Yard:
                 stderr=output,
                 start_new_session=True,  # Ctrl-C is for the bench, which stops it in order
             )
+        self.processes.append(process)
         self.stack.callback(_stop, process)
         _await(process, port, log)
         return process, log
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    process.terminate()
+    try:
         process.wait(STOP)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # its own session: it and what it has left behind
-    process.wait()
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # a session of its own: it and its workers
+        process.wait()
 
 
 def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -38,19 +38,19 @@ class Mode:
     longest: float
     backlog: int  # messages that a drain drains
     wakes: int
-    parked: int
+    parked: tuple[int, float]  # how many polls, and how long they are looked at
     sizes: growth.Sizes
     grown: tuple[str, ...]  # servers that are measured growing
     growing: tuple[int, float]  # rounds, and the time of one measurement
 
 
 QUICK = Mode(
-    "quick run", rounds=3, budget=100, shortest=0.15, longest=1, backlog=1_600, wakes=40,
-    parked=200, sizes=growth.QUICK, grown=("taskpost",), growing=(2, 0.3),
+    "quick run", rounds=3, budget=85, shortest=0.15, longest=1, backlog=1_600, wakes=40,
+    parked=(200, 2.0), sizes=growth.QUICK, grown=("taskpost",), growing=(2, 0.3),
 )  # fmt: skip
 FULL = Mode(
     "full run", rounds=5, budget=800, shortest=0.5, longest=3, backlog=8_000, wakes=400,
-    parked=900, sizes=growth.FULL, grown=("taskpost", "taskpost-pg1"), growing=(3, 1.0),
+    parked=(900, 5.0), sizes=growth.FULL, grown=("taskpost", "taskpost-pg1"), growing=(3, 1.0),
 )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ class Session:
         # A fresh one, where we can: one that has worked has memory left over from that.
         fresh = self.yard.start(server.key) if server.key in SERVERS else server
         if fresh.roots:  # of others we see neither memory nor CPU
-            self.run.parked.append(waits.park(fresh, self.mode.parked, 3.0))
+            self.run.parked.append(waits.park(fresh, *self.mode.parked))
 
     def _growth(self, key: str) -> None:
         rounds, seconds = self.mode.growing

@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import itertools
 import select
 import socket
 import time
+from statistics import median
 
 from bench import operations
 from bench.client import SETTLE, Unit, now
@@ -13,6 +15,7 @@ from bench.servers import Server
 
 LOAD = 32  # connections that send while wakes are measured under load
 PARK = 5  # seconds that a poll waits for its wake
+STEPS = 5  # in which polls are parked
 LIMIT = 30.0  # seconds for all wakes
 HOLD = 30  # seconds that a parked poll waits, while it is measured
 
@@ -123,19 +126,20 @@ def park(server: Server, count: int, seconds: float) -> Parked:
     """Park ``count`` polls, each at an inbox of its own, and look at the server for a while."""
     boxes = [f"park-{number}" for number in range(count)]
     operations.prepare(server, boxes, 0)
-    # What every process needs once is brought by some polls and by the first half of the waits;
-    # what is measured is what the second half adds.
-    work(server, lambda number: server.dialect.empty("park-0"), LOAD, 0.5)
+    sockets: list[socket.socket] = []
     with contextlib.ExitStack() as held:
-        half = _hold(server, boxes[: count // 2], held)
-        few = server.memory()
-        rest = _hold(server, boxes[count // 2 :], held)
-        many, before, began = server.memory(), server.cpu(), now()
+        filled = [server.memory()]
+        for step in range(STEPS):
+            sockets += _hold(server, boxes[step::STEPS], held)
+            filled.append(server.memory())
+        before, began = server.cpu(), now()
         time.sleep(seconds)
         cpu = (server.cpu() - before) / (now() - began)
-        parked = count - _answered(half + rest)
+        parked = count - _answered(sockets)
     time.sleep(0.5)  # for the server to see that they are gone
-    each = (many - few) / len(rest) if parked == count else None
+    # The median: what each process needs but once shows in one or two of the steps.
+    added = median(after - before for before, after in itertools.pairwise(filled))
+    each = added / (count / STEPS) if parked == count else None
     return Parked(server.key, count, parked, each, cpu)
 
 
@@ -146,7 +150,7 @@ def _hold(server: Server, boxes: list[str], held: contextlib.ExitStack) -> list[
         made = held.enter_context(socket.create_connection(server.address, timeout=10))
         made.sendall(server.dialect.waiting(box, HOLD))
         sockets.append(made)
-    time.sleep(1)
+    time.sleep(0.5)
     return sockets
 
 

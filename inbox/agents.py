@@ -16,6 +16,7 @@ from inbox.message import timestamp
 from inbox.names import Actor
 from inbox.poll import resolve
 from models import clock, facts, moves, queues
+from models.errors import Contended
 from models.facts import Fact
 
 FIELDS = ("description", "tags", "aliases", "status", "activity", "max_attempts", "lease_seconds")
@@ -98,7 +99,9 @@ def _claim(realm: str, name: str, spellings: list[str]) -> list[Fact]:
         key, spelt = names.key(spelling), names.spelt(spelling)
         if facts.state(realm, "name", name, name, spelt, key=key):
             continue
-        fact = facts.names(realm, [key])[key]
+        fact = facts.names(realm, [key]).get(key)
+        if fact is None:
+            raise Contended(f"{spelling} was given up at this moment")
         known = json.loads(fact.content or "null")
         if known != spelling:
             raise NameDiffersInCase(f"{spelling} differs from {known} in nothing but case.")

@@ -94,7 +94,17 @@ _waits: dict[Address, set[Wait]] = {}
 # When delayed messages of this process become visible: all in order, and those of each address.
 _timers: list[tuple[float, Address]] = []
 _due: dict[Address, list[float]] = {}
-_unit = threading.local()  # what the unit of work of a thread has written, not yet committed
+
+
+class _Unit(threading.local):
+    """What the unit of work of a thread has written and not yet committed."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str, str, int]] = []  # realm, inbox, task, visible_at
+        self.due: list[tuple[Address, int]] = []  # what nobody is rung for before its time
+
+
+_unit = _Unit()
 listeners: list[Callable[[set[Address]], None]] = []  # told what this process has committed
 
 
@@ -103,33 +113,35 @@ def written(realm: str, inbox: str, task_id: str, visible_at: int = 0) -> None:
 
     ``visible_at`` is when it is to be seen, in ms, where that is later.
     """
-    noted = _unit.__dict__.setdefault("noted", set())
-    noted.update((Address(realm, inbox), Address(realm, task_id=task_id)))
-    if visible_at:
-        _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
+    _unit.noted.append((realm, inbox, task_id, visible_at))
 
 
 def later(realm: str, inbox: str, visible_at: int) -> None:
     """Note that something will be seen at ``visible_at``, in ms; nobody is rung before."""
-    _unit.__dict__.setdefault("later", []).append((Address(realm, inbox), visible_at))
+    _unit.due.append((Address(realm, inbox), visible_at))
 
 
 def committed() -> None:
     """Ring for what the unit of work of this thread has written."""
-    noted = _unit.__dict__.pop("noted", None)
-    due = _unit.__dict__.pop("later", ())
+    noted, _unit.noted = set(_unit.noted), []
+    addresses: set[Address] = set()
+    for realm, inbox, task_id, visible_at in noted:
+        addresses.update((Address(realm, inbox), Address(realm, task_id=task_id)))
+        if visible_at:
+            expect(Address(realm, inbox), visible_at)
+    due, _unit.due = _unit.due, []
     for address, visible_at in due:
-        _arm(address, time.monotonic() + (visible_at - clock.now()) / 1000)
-    if not noted:
-        return
-    ring(noted)
-    for listener in listeners:
-        listener(noted)
+        expect(address, visible_at)
+    if addresses:
+        ring(addresses)
+        for listener in listeners:
+            listener(addresses)
 
 
 def abandoned() -> None:
     """Forget what the unit of work of this thread has written: it was taken back."""
-    _unit.__dict__.clear()
+    _unit.noted.clear()
+    _unit.due.clear()
 
 
 def ring(addresses: Iterable[Address]) -> None:
@@ -158,8 +170,12 @@ def waited_for() -> list[Address]:
         return list(_waits)
 
 
-def _arm(address: Address, at: float) -> None:
-    """Let the waits of an address look again at ``at``, a time of ``time.monotonic``."""
+def expect(address: Address, visible_at: int) -> None:
+    """Let the waits of an address look again when something is to be seen, at a time in ms.
+
+    Those that have gone to sleep hear of it only when they are rung as well.
+    """
+    at = time.monotonic() + (visible_at - clock.now()) / 1000
     with _lock:
         _forget_past()
         if len(_timers) < MOST:

@@ -76,6 +76,8 @@ def send(actor: Actor, letter: Letter) -> Sent:
             return _replay(reason.earlier, reason, draft)
         _refuse(draft, letter, reason)
         unknown = reason.recipient is None
+        if unknown:  # and stays so until the message is there
+            facts.hold(draft.realm, draft.to, alone=False)
     raise StoreBusy("What stood in the way of the message kept changing.")
 
 

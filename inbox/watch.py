@@ -92,7 +92,9 @@ class Watch:
 
     def _look_above(self, seen: int) -> None:
         self.seen, rows = watching.above(seen)
-        for realm, inbox, task_id in rows:
+        for realm, inbox, task_id, visible_at in rows:
+            if visible_at:
+                bell.expect(Address(realm, inbox), visible_at)
             bell.ring((Address(realm, inbox), Address(realm, task_id=task_id)))
 
     def _sweep(self, waited: list[Address]) -> None:

@@ -50,8 +50,12 @@ def open(url: str, timeout: float = 5.0) -> None:
         with opened.migration_lock():
             opened.prepare()
             migrations.migrate(opened)
+    except Unusable:
+        _hang_up(opened)
+        raise
     except peewee.PeeweeException as error:
-        raise Unusable(f"cannot use the database: {str(error).strip()}") from error
+        _hang_up(opened)
+        raise Unusable(f"cannot use the database: {' '.join(str(error).split())}") from error
     Message.bind(opened)
     database = opened
 
@@ -165,7 +169,10 @@ def probe() -> None:
 
 def drop() -> None:
     """Give up this thread's connection; the next unit of work opens another."""
-    opened = current()
+    _hang_up(current())
+
+
+def _hang_up(opened: Opened) -> None:
     if not opened.is_closed():
         # A broken connection may fail to close; it is forgotten all the same.
         with contextlib.suppress(sqlite3.Error, psycopg2.Error):

@@ -50,6 +50,9 @@ STATE_NAME = Statement(
     RETURNING seq
     """
 )
+# Two numbers each, so that nobody takes them for a writer's mark.
+SHARE = Statement("SELECT pg_advisory_xact_lock_shared(28782, hashtext(:realm || ' ' || :name))")
+TAKE = Statement("SELECT pg_advisory_xact_lock(28782, hashtext(:realm || ' ' || :name))")
 GET = f"{FACT} AND n.inbox = :inbox AND n.state_key = :state_key"
 GET_PLAIN = Statement(GET)
 GET_LOCKED = Statement(GET, f"{GET} FOR UPDATE")  # SQLite has one writer anyway
@@ -128,6 +131,17 @@ def names(realm: str, keys: Sequence[str]) -> dict[str, Fact]:
         return {}
     found = database.run(NAMES, realm=realm, keys=tuple(keys)).fetchall()
     return {fact.state_key: fact for fact in map(Fact._make, found)}
+
+
+def hold(realm: str, name: str, alone: bool) -> None:
+    """Keep what a name means as it is until the unit of work ends.
+
+    Whoever sends to a name that is not on record shares it with others who
+    do; whoever makes it an alias holds it ``alone``, and has seen then all
+    that was sent to it. SQLite needs nothing: there is one writer at a time.
+    """
+    if database.current().dialect == "postgresql":
+        database.run(TAKE if alone else SHARE, realm=realm, name=name)
 
 
 def near(realm: str, key: str, reach: int = 100) -> list[str]:

@@ -5,6 +5,8 @@ new one at the end. The number reached is kept in the database itself.
 """
 
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 from models.errors import Unusable
@@ -78,10 +80,11 @@ MANY = {
 }
 
 COMMENT = "taskpost schema {}"
+PATIENCE = 60.0  # seconds
 
 # Claims, dead letters, deadlines that move, the sweeper.
 LEASES: tuple[str | dict[str, str], ...] = (
-    # Why a message was given back, died or expired; by how much progress moves its deadline, in ms.
+    # Why a message was given back, died or expired; by how many ms progress moves its deadline.
     "ALTER TABLE messages ADD COLUMN reason TEXT",
     "ALTER TABLE messages ADD COLUMN extends_by BIGINT",
     # These are for statements that say so in their words, as with a minus: while the table is small PostgreSQL
@@ -114,6 +117,18 @@ MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = (
     (TABLE, *INDEXES, MANY),
     LEASES,
 )
+
+
+def wait_for(locked: Callable[[], bool]) -> None:
+    """Return when ``locked`` says that the migration lock has been taken.
+
+    Raises ``Unusable`` when another process has it for longer than any migration takes.
+    """
+    ends = time.monotonic() + PATIENCE
+    while not locked():
+        if time.monotonic() > ends:
+            raise Unusable(f"another process has held the migration lock for {PATIENCE:.0f} s")
+        time.sleep(0.05)
 
 
 def migrate(database: Any) -> None:

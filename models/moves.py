@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from models import clock, database
+from models import clock, database, facts
 from models.facts import COLUMNS, Fact
 from models.statement import Statement
 
@@ -56,6 +56,7 @@ def names_of(realm: str, inbox: str) -> list[Fact]:
 
 def inbox(realm: str, name: str, home: str) -> None:
     """Bring what was sent to ``name`` before it was an alias to the inbox of its owner."""
+    facts.hold(realm, name, alone=True)
     database.run(MOVE, realm=realm, inbox=name, home=home)
 
 

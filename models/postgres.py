@@ -16,7 +16,7 @@ import peewee
 import psycopg2
 from psycopg2 import errorcodes, extensions
 
-from models import clock
+from models import clock, migrations
 from models.errors import Contended, Frozen, StoreError, Unavailable, Unusable
 from models.statement import Statement
 
@@ -46,16 +46,20 @@ class DeadlinePassed(psycopg2.OperationalError):
 
 
 def wait(connection: extensions.connection) -> None:
-    """Wait for the server, but not beyond the thread's deadline; then the connection is closed."""
+    """Wait for the server, but not beyond the thread's deadline.
+
+    At what this raises psycopg2 closes the connection. It holds the
+    connection's lock meanwhile: to close it here would wait for ever.
+    """
     ends = time.monotonic() + getattr(deadline, "seconds", 5.0)
-    poller = select.poll()
     while (state := connection.poll()) != extensions.POLL_OK:
+        poller = select.poll()  # a new one: while it connects, a connection may change its socket
         poller.register(
             connection.fileno(),
             select.POLLIN if state == extensions.POLL_READ else select.POLLOUT,
         )
-        if not poller.poll(max(0.0, ends - time.monotonic()) * 1000):
-            connection.close()
+        left = ends - time.monotonic()
+        if left <= 0 or not poller.poll(left * 1000):
             raise DeadlinePassed("the database did not answer in time")
 
 
@@ -128,16 +132,13 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         try:
             self.connect(reuse_if_open=True)
         except peewee.PeeweeException as error:
-            said = str(error).strip() or type(error).__name__
+            said = " ".join(str(error).split()) or type(error).__name__
             raise Unusable(
                 f"cannot connect to PostgreSQL at {self.place}: {said}"
                 " Start it, or correct the database's URL."
             ) from error
-        ends = time.monotonic() + 60
-        while not self.execute_sql(f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})").fetchone()[0]:
-            if time.monotonic() > ends:
-                raise Unusable("another process has held the migration lock for a minute")
-            time.sleep(0.05)
+        asked = f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})"
+        migrations.wait_for(lambda: bool(self.execute_sql(asked).fetchone()[0]))
         try:
             yield
         finally:
@@ -159,7 +160,9 @@ class PostgreSQL(peewee.PostgresqlDatabase):
             raise peewee.OperationalError("the transaction had failed and was rolled back")
 
     def rollback(self) -> None:
-        """Undo what has been begun."""
+        """Undo what has been begun; where the connection is gone, so is the transaction."""
+        if self.is_closed():
+            return
         ahead = self.connection().ahead
         begun = BEGIN not in ahead
         ahead.clear()
@@ -188,11 +191,14 @@ class PostgreSQL(peewee.PostgresqlDatabase):
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run SQL, with what is to be sent ahead of it; returns the cursor of the last of it."""
+        return super().execute_sql(self._with_ahead(sql), params)
+
+    def _with_ahead(self, sql: str) -> str:
         ahead = self.connection().ahead
         if ahead:
             sql = "; ".join([*ahead, sql])
             ahead.clear()
-        return super().execute_sql(sql, params)
+        return sql
 
     def _prepare(self, statement: Statement) -> None:
         connection = self.connection()
@@ -205,7 +211,10 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         self._prepare(statement)
         for name in statement.lists:
             values[name] = list(values[name])
-        return self.execute_sql(statement.execute, values)
+        # Past peewee's own layer, as on SQLite.
+        cursor = self.connection().cursor()
+        cursor.execute(self._with_ahead(statement.execute), values)
+        return cursor
 
     def hurry(self) -> None:
         """Wait for other transactions' locks no longer than a turn may be held up."""

@@ -12,12 +12,21 @@ from urllib.parse import SplitResult, unquote
 
 import peewee
 
+from models import migrations
 from models.errors import Contended, StoreError, Unavailable, Unusable
 from models.statement import Statement
 
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM)
 LOOK_AGAIN = (0.0002, 0.002)  # seconds until a writer looks again whether it is its turn
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class SQLite(peewee.SqliteDatabase):
@@ -70,7 +79,7 @@ class SQLite(peewee.SqliteDatabase):
         except OSError as error:
             raise self._unusable(error) from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            migrations.wait_for(lambda: _locked(lock))
             yield
         finally:
             os.close(lock)
@@ -123,6 +132,8 @@ class SQLite(peewee.SqliteDatabase):
             return Contended(str(error))
         if code in FULL or code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             return Unavailable(str(error))
+        if isinstance(error, peewee.InterfaceError):
+            return Unavailable(str(error))  # the connection was given up
         return None
 
     def part(self) -> None:

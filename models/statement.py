@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
-LIST = re.compile(r"IN :([a-z_]+)")
+LIST = re.compile(r"IN :([a-z_][a-z_0-9]*)")
 
 # The types of parameters, by name, where they are not text; PostgreSQL prepares with them.
 BIGINTS = (
@@ -22,10 +22,6 @@ TYPES = {
     "receipts": "text[]",
     "dedup_hash": "bytea",
     "seqs": "bigint[]",
-    "types": "text[]",
-    "keys": "text[]",
-    "inboxes": "text[]",
-    "task_ids": "text[]",
 }
 
 _numbers = itertools.count(1)
@@ -45,7 +41,8 @@ class Statement:
         text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
         names = list(dict.fromkeys(PARAMETER.findall(text)))
         places = {name: f"${place}" for place, name in enumerate(names, 1)}
-        types = ", ".join(TYPES.get(name, "text") for name in names)
+        usual = {name: "text[]" if name in self.lists else "text" for name in names}
+        types = ", ".join(TYPES.get(name, usual[name]) for name in names)
         body = PARAMETER.sub(lambda found: places[found[1]], text)
         given = ", ".join(f"%({name})s" for name in names)
         self.prepare = f"PREPARE {self.name}{f' ({types})' if names else ''} AS {body}"
@@ -55,9 +52,9 @@ class Statement:
         """The text for SQLite; each list in ``values`` is taken apart."""
         if not self.lists:
             return self.sqlite
-        sql = self.sqlite
+        apart: dict[str, str] = {}
         for name in self.lists:
             items = {f"{name}_{place}": item for place, item in enumerate(values.pop(name))}
-            sql = sql.replace(f"IN :{name}", f"IN ({', '.join(':' + key for key in items)})")
+            apart[name] = ", ".join(f":{key}" for key in items)
             values.update(items)
-        return sql
+        return LIST.sub(lambda found: f"IN ({apart[found[1]]})", self.sqlite)

@@ -137,7 +137,8 @@ LEASE = Statement(
 LEASED = Statement(
     """
     SELECT m.holder, m.visible_at, m.content FROM messages m
-    WHERE m.realm = '' AND m.type = 'sweep' AND m.inbox = '' AND m.state_key = '' AND m.status = 'fact'
+    WHERE m.realm = '' AND m.type = 'sweep' AND m.inbox = '' AND m.state_key = ''
+    AND m.status = 'fact'
     """
 )
 

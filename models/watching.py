@@ -10,7 +10,7 @@ from models.statement import Statement
 NEWEST = Statement("SELECT MAX(seq) FROM messages")
 ABOVE = Statement(
     """
-    SELECT m.seq, m.realm, m.inbox, m.task_id FROM messages m
+    SELECT m.seq, m.realm, m.inbox, m.task_id, m.visible_at FROM messages m
     WHERE m.seq > :after ORDER BY m.seq LIMIT :fetch
     """
 )
@@ -35,8 +35,10 @@ def newest() -> int:
     return int(database.run(NEWEST).fetchone()[0] or 0)
 
 
-def above(seq: int) -> tuple[int, set[tuple[str, str, str | None]]]:
-    """The highest seq now (of at most 2,000 rows), and realm, inbox and task of what is above."""
+def above(seq: int) -> tuple[int, set[tuple[str, str, str | None, int]]]:
+    """The highest seq now (of at most 2,000 rows), and of what is above: realm, inbox, task and,
+    where it is to be seen later, when, in ms; else 0.
+    """
     found = database.run(ABOVE, after=seq, fetch=BATCH).fetchall()
     return (found[-1][0] if found else seq), {values[1:] for values in found}
 

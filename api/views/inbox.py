@@ -74,7 +74,8 @@ def letter(to: str, body: dict[str, Any], in_header: str | None) -> Letter:
     """What is to be sent, from a body and the header's key."""
     key = body.get("idempotency_key")
     if in_header and key and in_header != key:
-        raise InvalidRequest("The header Idempotency-Key and idempotency_key differ.")
+        errors = [{"pointer": "/idempotency_key", "detail": "is not the header Idempotency-Key"}]
+        raise InvalidRequest("Idempotency-Key and idempotency_key differ.", errors=errors)
     return Letter(
         to=to,
         type=body["type"],
@@ -106,7 +107,9 @@ def header_key(call: Call) -> str | None:
     key = call.headers.get("HTTP_IDEMPOTENCY_KEY", "")
     key = key if key.isascii() else key.encode("latin-1").decode(errors="backslashreplace")
     if key and not (len(key) <= 255 and key.isprintable()):
-        raise InvalidRequest("The header Idempotency-Key is not 1 to 255 printable characters.")
+        detail = "is not 1 to 255 printable characters"
+        errors = [{"pointer": "header/Idempotency-Key", "detail": detail}]
+        raise InvalidRequest(f"The header Idempotency-Key {detail}.", errors=errors)
     return key or None
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg2
+
 from tests.acceptance.clients import Client
 from tests.acceptance.server import Server
 
@@ -52,6 +54,10 @@ class Asked:
     def again(self, path: str, headers: dict[str, str] | None = None) -> None:
         """Ask anew, once it has been answered."""
         self.connection.request("GET", path, None, headers or {})
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
 
     def leave(self, abruptly: bool = False) -> None:
         """Go away without the answer; ``abruptly`` resets the connection."""
@@ -115,8 +121,6 @@ def files(pid: int) -> int:
 
 def asks_nothing(database: str) -> bool:
     """Whether for a second nobody has run a statement in a PostgreSQL database, beside this."""
-    import psycopg2
-
     latest = (
         "SELECT max(query_start) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -150,7 +150,7 @@ def environment(database_url: str, **settings: Any) -> dict[str, str]:
     """A clean environment with these settings, and with a free port unless one is given."""
     given = {"database": database_url, "port": free_port(), **settings}
     made = {f"TASKPOST_{name.upper()}": str(value) for name, value in given.items()}
-    return {"PATH": os.environ.get("PATH", os.defpath), "PYTHONDONTWRITEBYTECODE": "1", **made}
+    return {"PATH": os.environ.get("PATH", os.defpath), **made}
 
 
 def await_gone(pids: list[int], within: float = 10.0) -> None:

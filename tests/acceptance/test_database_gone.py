@@ -16,9 +16,11 @@ import psycopg2
 import pytest
 
 from tests import postgres
+from tests.acceptance.clients import Client
 from tests.acceptance.server import Server, running
 
 DEADLINE = 1.0  # the service's database_timeout, in seconds
+EACH = 100  # messages of each sender
 PATIENCE = 10.0  # a request that finds no database is answered within this, on a busy machine too
 
 
@@ -126,9 +128,10 @@ class TestAway:
         with away(database, how):
             for request in (send, poll, count, ready, send, poll, ready):
                 check_away(request(service))
-            health = ask(service, "GET", "/health")
-            assert (health.status, health.json["status"]) == (200, "healthy")
-            assert health.seconds < PATIENCE
+            for path in ("/health", "/openapi.json"):
+                answer = ask(service, "GET", path)
+                assert answer.status == 200
+                assert answer.seconds < PATIENCE
         await_recovery(service)
         assert ready(service).status == 200
         assert count(service).json["unread"] >= 2
@@ -157,6 +160,43 @@ class TestAway:
         assert answer.status in (200, 201)
         assert send(service, "a key").status == 200
         assert len(poll(service).json["messages"]) == 2
+
+    def test_sends_under_way_are_done_once(
+        self, service: Server, database: postgres.Server, how: str
+    ) -> None:
+        with ThreadPoolExecutor(8) as threads:
+            sending = [threads.submit(persist, service.port, number) for number in range(8)]
+            await_count(service, 40)
+            with away(database, how):
+                time.sleep(2 * DEADLINE)
+            ids = [id for each in sending for id in each.result(120)]
+        with Client(service.port, "reader") as reader:
+            found = list(reader.pages("/agents/reader/inbox"))
+        assert sorted(ids) == [message["id"] for message in found]
+        assert sorted(message["content"] for message in found) == sorted(
+            [number, index] for number in range(8) for index in range(EACH)
+        )
+
+
+def persist(port: int, number: int) -> list[str]:
+    """Send one message after the other, each with a key until it is accepted; their ids."""
+    ids = []
+    with Client(port, f"sender-{number}") as client:
+        for index in range(EACH):
+            for _ in client.tries():
+                status, answer = client.send("reader", [number, index], f"key-{index}")
+                assert status in (200, 201, 503), answer
+                if status != 503:
+                    ids.append(answer["id"])
+                    break
+    return ids
+
+
+def await_count(server: Server, least: int) -> None:
+    """Return once so many messages wait for the reader."""
+    ends = time.monotonic() + 30
+    while ask(server, "GET", "/agents/reader/inbox/count").json["unread"] < least:
+        assert time.monotonic() < ends
 
 
 def test_a_service_stops_in_time_while_its_database_stands_still(

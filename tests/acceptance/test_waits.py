@@ -6,12 +6,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests import postgres
 from tests.acceptance.asking import (
     Asked,
     answered,
@@ -30,38 +28,21 @@ SOON = 10.0  # seconds; what comes at once comes within these on the busiest mac
 THREADED = [*COMMAND[:-1], "-k", "gthread", "--threads", "8", COMMAND[-1]]
 
 
-@pytest.fixture(scope="module")
-def urls(
-    postgres_server: postgres.Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], str]]:
-    """Makes databases of either kind for the tests of this file."""
-    with contextlib.ExitStack() as stack:
-        made: list[str] = []
-
-        def make(kind: str) -> str:
-            made.append(kind)
-            if kind == "sqlite":
-                return f"sqlite:///{tmp_path_factory.mktemp('waits')}/a.db"
-            return stack.enter_context(postgres_server.database(f"taskpost_waits_{len(made)}"))
-
-        yield make
-
-
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, urls: Callable[[str], str]) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, databases: Callable[[str], str]) -> Iterator[Server]:
     """A service of one loop worker, which must live through the tests of this file."""
-    with running(urls(request.param)) as server:
+    with running(databases(request.param)) as server:
         yield from watched(server)
 
 
 @pytest.fixture(
     scope="module", params=["sqlite", "postgresql", "sqlite-threads", "postgresql-threads"]
 )
-def either(request: pytest.FixtureRequest, urls: Callable[[str], str]) -> Iterator[Server]:
+def either(request: pytest.FixtureRequest, databases: Callable[[str], str]) -> Iterator[Server]:
     """A service of either worker: what is the same everywhere runs on this."""
     kind, _, threads = request.param.partition("-")
     options = {"args": THREADED} if threads else {}
-    with started(environment(urls(kind)), **options) as server:
+    with started(environment(databases(kind)), **options) as server:
         yield from watched(server)
 
 
@@ -354,11 +335,9 @@ def test_a_message_to_one_of_five_hundred_who_wait_wakes_that_one(
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def small(request: pytest.FixtureRequest, urls: Callable[[str], str]) -> Iterator[Server]:
+def small(request: pytest.FixtureRequest, databases: Callable[[str], str]) -> Iterator[Server]:
     """A service in which a hundred may wait."""
-    url = urls(request.param)
-    with running(url, max_waiting=100) as server:
-        server.database = url
+    with running(databases(request.param), max_waiting=100) as server:
         yield from watched(server)
 
 
@@ -410,7 +389,9 @@ def test_a_thousand_abandoned_waits_leave_nothing_behind(small: Server) -> None:
     grown = memory(worker) - resident
     print(f"grown by {grown >> 10} KiB over 800 waits")
     assert grown < 8 << 20
-    nobody_is_waited_for(small, worker)
+    database = small.environ["TASKPOST_DATABASE"]
+    if database.startswith("postgresql"):  # where it shows: the watch asks while anybody waits
+        until(lambda: asks_nothing(database), "the watch to rest")
     with asked(small.port, [inbox(f"late-{number}") for number in range(100)]) as waits:
         taken_in(small)
         assert not answered(waits, 0.3)  # every place is free
@@ -435,18 +416,14 @@ def abandon(server: Server, alice: Client, names: list[str], round: int) -> None
         assert alice.call("POST", f"/agents/{name}/inbox/ack", {"ids": ids})[0] == 200
 
 
-def nobody_is_waited_for(server: Server, worker: int) -> None:
-    """Return when the watch of a server is at rest: it asks for nothing while nobody waits."""
-    if server.database.startswith("postgresql"):
-        until(lambda: asks_nothing(server.database), "the watch to rest")
-
-
 @pytest.mark.parametrize("worker", ["loop", "threads"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_sigterm_answers_all_who_wait(kind: str, worker: str, urls: Callable[[str], str]) -> None:
+def test_sigterm_answers_all_who_wait(
+    kind: str, worker: str, databases: Callable[[str], str]
+) -> None:
     """Case 39."""
     options = {} if worker == "loop" else {"args": [*THREADED[:-2], "200", THREADED[-1]]}
-    given = environment(urls(kind), threads=200)
+    given = environment(databases(kind), threads=200)
     with started(given, **options) as server, contextlib.ExitStack() as stack:
         sent = send(server, "bob", task_id="t")
         body = {"from": "carol", "type": "request", "content": "hello"}

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from inbox import presence, turn
 from models import facts
 from tests.actors import Agent, Http, ok, refused, together
@@ -227,7 +229,7 @@ def test_a_retired_agents_names_are_kept_for_it(alice: Agent, bob: Agent, http: 
 
 def test_a_name_claimed_at_once_goes_to_one_and_fails_for_none(store: str) -> None:
     """Case 49: a name is unique in two ways, and either may be met first."""
-    step = threading.Barrier(8, timeout=30)
+    step = threading.Barrier(8, timeout=10)
 
     def claim(_: int) -> int:
         won = 0
@@ -237,3 +239,34 @@ def test_a_name_claimed_at_once_goes_to_one_and_fails_for_none(store: str) -> No
         return won
 
     assert sum(together(8, claim)) == 60
+
+
+def test_a_name_that_is_given_up_at_this_moment_is_asked_for_again(
+    bob: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [{}]  # what there is of the name when it is found taken: it has just gone
+    names = facts.names
+    monkeypatch.setattr(facts, "names", lambda *given: answers.pop() if answers else names(*given))
+    assert bob.register(description="again")["description"] == "again"
+    assert answers == []
+
+
+def test_mail_sent_while_its_name_becomes_an_alias_is_not_stranded(
+    http: Http, agent: Callable
+) -> None:
+    """Promise 1: also when neither has seen the other."""
+    step = threading.Barrier(4, timeout=10)
+
+    def work(index: int) -> int:
+        sent = 0
+        for number in range(25):
+            step.wait()
+            if index == 0:
+                agent(f"bob{number}").register(aliases=[f"x{number}"])
+            else:
+                sent += agent("alice").try_send(f"x{number}").status_code == 201
+        return sent
+
+    sent = sum(together(4, work))
+    assert sent == 75
+    assert sum(agent(f"bob{number}").count() for number in range(25)) == sent

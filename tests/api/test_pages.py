@@ -114,6 +114,17 @@ def test_a_number_out_of_its_range_is_refused(bob: Agent, http: Http) -> None:
             refused(bob.try_poll(**{name: bad}), 422, "invalid_request")
 
 
+def test_a_parameter_given_twice_is_refused_unless_it_may_repeat(bob: Agent, http: Http) -> None:
+    for query in ("limit=1&limit=2", "status=all&status=dead", "from=a&from=b", "as=bob&as=bob2"):
+        answer = http.get(f"/agents/bob/inbox?{query}")
+        name = query.partition("=")[0]
+        assert refused(answer, 422, "invalid_request")["errors"] == [
+            {"pointer": f"?{name}", "detail": "is given twice"}
+        ]
+    assert bob.poll(type=["a", "b"], task_id=["a", "b"]) == []
+    assert http.get("/agents/bob/inbox?limit=2&limit=2").status_code == 200
+
+
 def test_a_page_ends_at_four_mebibytes(alice: Agent, bob: Agent) -> None:
     sent = [alice.send(bob, task_id="t", content="x" * 1_000_000)["id"] for _ in range(6)]
     for look in (bob.try_poll, bob.try_history_of("t")):

@@ -1,8 +1,6 @@
 """The sweeper: one process at a time, in small batches, seen by all."""
 
 from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from inbox import housekeeping, presence, sweeper, turn

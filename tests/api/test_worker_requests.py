@@ -157,10 +157,9 @@ def test_what_follows_a_last_request_is_not_answered(client: Client) -> None:
 
 
 def test_a_client_that_has_said_all_still_gets_its_answers(client: Client) -> None:
-    client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3 HT")
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 60 + "GET / HTTP/1.1\r\nHost")
     client.socket.shutdown(1)
-    assert client.answer().json["PATH_INFO"] == "/1"
-    assert client.answer().json["PATH_INFO"] == "/2"
+    assert [client.answer().status for _ in range(60)] == [200] * 60
     assert client.ended()
 
 

@@ -139,22 +139,24 @@ def test_a_client_that_leaves_does_not_disturb_the_turn(
     assert len(server.get("/events").json) == 1
 
 
-def test_a_turn_ends_after_so_many_requests(tmp_path: Path) -> None:
-    settings = "LoopWorker.turn_requests = 4; LoopWorker.turn_seconds = 9"
+@pytest.mark.parametrize(
+    ("settings", "turns"),
+    [
+        ("LoopWorker.turn_requests = 4; LoopWorker.turn_seconds = 9", 2),
+        ("LoopWorker.turn_seconds = -1", 8),
+    ],
+    ids=["requests", "seconds"],
+)
+def test_a_turn_ends_after_so_many_requests_or_seconds(
+    tmp_path: Path, settings: str, turns: int
+) -> None:
     with serving(tmp_path, settings, app=APP) as server:
         server.gate("gate")
         clients = [server.client() for _ in range(8)]
+        for client in clients:
+            client.get("/")
         ask_together(server, clients, *["/join"] * 8)
-        assert len(set(numbers(clients))) == 2
-
-
-def test_a_turn_ends_after_so_long(server: Server, clients: list[Client]) -> None:
-    # The second passes a gate within the turn, which takes longer than a turn may.
-    ask_together(server, clients, "/join", "/gate/second", "/join")
-    server.open_gate("second")
-    turn = int(clients[0].answer().body)
-    assert clients[1].answer().status == 200
-    assert int(clients[2].answer().body) == turn + 1
+        assert len(set(numbers(clients))) == turns
 
 
 def test_a_request_runs_again_alone_after_the_commit(server: Server, clients: list[Client]) -> None:
@@ -163,9 +165,19 @@ def test_a_request_runs_again_alone_after_the_commit(server: Server, clients: li
     first, last = int(clients[0].answer().body), int(clients[2].answer().body)
     runs, number = clients[1].answer().body.split()
     assert runs == b"3"
-    assert int(number) not in (first, last)  # in no turn of others
+    assert len({first, last, int(number)}) == 3  # what it met ends at once, and it is alone then
     told = server.get("/events").json
     assert told.index(f"end {first}") < next(n for n, e in enumerate(told) if e.startswith("run 2"))
+
+
+def test_nobody_joins_a_request_that_runs_again(clients: list[Client]) -> None:
+    clients[0].get("/reset")
+    ask(clients[0], "/again/3")
+    for client in clients[1:]:
+        ask(client, *["/join"] * 100)
+    _, number = clients[0].answer().body.split()
+    for client in clients[1:]:
+        assert number not in [client.answer().body for _ in range(100)]
 
 
 def test_a_request_that_runs_again_is_as_it_came(server: Server, clients: list[Client]) -> None:
@@ -187,6 +199,12 @@ def test_a_request_is_run_again_five_times_at_most(server: Server, clients: list
     clients[1].get("/reset")
     ask(clients[1], "/again/99?status=409%20Conflict")
     assert clients[1].answer().status == 409  # an error of the application's stands
+
+
+def test_a_request_that_parks_and_must_run_again_does_not_wait(clients: list[Client]) -> None:
+    clients[0].get("/reset")
+    ask(clients[0], "/again/1?park=1")
+    assert clients[0].answer().status == 201
 
 
 def test_a_client_that_leaves_is_not_run_again(server: Server, clients: list[Client]) -> None:

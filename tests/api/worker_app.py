@@ -190,6 +190,8 @@ def sharing(environ: Environ, start: Start) -> Iterable[bytes]:
             environ["HTTP_HOST"] = "polluted"
             if runs <= int(times):
                 turns.again = True
+                if "park" in query:
+                    environ["taskpost.park"](Wait("again", 30))
                 start(query.get("status", ["200 OK"])[0], [])
                 return [b"not this one"]
             number = environ["taskpost.run"](lambda: turns.number)

@@ -1,8 +1,13 @@
 """What tests of the store need beside it: drafts to send, and others who use the same database."""
 
 import contextlib
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any, TypeVar
 
 from models import database, outbox
@@ -10,6 +15,8 @@ from models.outbox import Draft
 from models.rows import Row
 
 Result = TypeVar("Result")
+
+PROJECT = Path(__file__).parents[2]
 
 
 def draft(**given: Any) -> Draft:
@@ -74,6 +81,31 @@ def other() -> Iterator[Other]:
     finally:
         somebody.does(database.drop)
         somebody.thread.shutdown()
+
+
+def together(code: str, count: int, *given: Any) -> list[str]:
+    """Run code in several processes, all from the same moment on; what each has said.
+
+    The code says ``ready``, waits for a line, and does what it is for;
+    ``given`` are its arguments, as JSON.
+    """
+    command = [sys.executable, "-c", code, *map(json.dumps, given)]
+    with contextlib.ExitStack() as stack:
+        started = []
+        for _ in range(count):
+            process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, cwd=PROJECT, text=True)
+            started.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = [process.communicate(timeout=60)[0] for process in started]
+        assert [process.returncode for process in started] == [0] * count
+    return said
 
 
 def backend() -> int:
