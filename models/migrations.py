@@ -87,8 +87,8 @@ LEASES: tuple[str | dict[str, str], ...] = (
     # Why a message was given back, died or expired; by how many ms progress moves its deadline.
     "ALTER TABLE messages ADD COLUMN reason TEXT",
     "ALTER TABLE messages ADD COLUMN extends_by BIGINT",
-    # These are for statements that say so in their words, as with a minus: while the table is small PostgreSQL
-    # would else take any of them for a look into one inbox, and keep to it when there is much.
+    # These are for statements that say so in their words, as with a minus: while the table is
+    # small PostgreSQL would else take any of them for a look into one inbox, and keep to it.
     # The unread of a task in one inbox that are delayed or held: one worker has a task in order.
     "CREATE INDEX messages_later_task ON messages (realm, inbox, task_id, seq)"
     " WHERE status = 'unread' AND visible_at + 0 > 0",
