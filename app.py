@@ -6,9 +6,10 @@ from collections.abc import Callable
 from api import log
 from api.service import Service
 from api.worker import LoopWorker
-from inbox import turn
+from inbox import retention, turn
 from inbox.errors import Problem
 from inbox.housekeeping import Housekeeping
+from inbox.retention import Lifetimes
 from inbox.settings import Settings
 from inbox.watch import Watch
 
@@ -18,6 +19,11 @@ __all__ = ["LoopWorker", "Service", "create_app", "fit", "start_beside"]
 def create_app(settings: Settings) -> Service:
     """The WSGI application with its database open; raises ``turn.Unusable``."""
     turn.open(settings.database, settings.database_timeout)
+    retention.configure(
+        Lifetimes(
+            settings.keep_acked, settings.keep_unread, settings.keep_dead, settings.keep_closed
+        )
+    )
     return Service(settings.max_body, max(1, settings.threads // 2))
 
 

@@ -16,7 +16,7 @@ differ only in case. A task id is 1 to 200 printable characters and does not beg
 or `dm:`. The id of a message is opaque, of one length, and sorts as messages do.
 
 **Who is asking.** Without credentials the service serves its own machine only, and the caller
-names itself. On its own inbox (poll, count, bulk ack) it is the agent in the path; elsewhere
+names itself. On its own inbox (poll, count, claim, bulk ack) it is the agent in the path; elsewhere
 `from` in the body, or `as` in the query, or the header `Taskpost-Agent`. A call that names nobody
 is the operator's, and may read and acknowledge everything.
 
@@ -47,6 +47,8 @@ with a problem as well:
 TAGS = {
     "agents": "Who takes part.",
     "inbox": "Sending, polling, acknowledging.",
+    "claims": "Taking messages for a while, so that nobody else works on them.",
+    "services": "Addresses whose mail one of several workers takes.",
     "tasks": "Threads of messages and what they say.",
     "about": "The service itself.",
 }
@@ -132,8 +134,68 @@ until there is a message.
 The task takes no more messages; sending to it is a 409 `task_closed`. It can be closed by the
 agent that began it, and by the operator. Closing twice is as once.
 """,
+    "purgeTask": """\
+The task is closed and, within seconds, removed with all its messages. The senders of what is
+unread are told, and have a day to read that. A row with an idempotency key stays for its 24 hours.
+For the agent that began the task, and for the operator.
+""",
+    "claimMessages": """\
+For an agent that runs in several processes. The oldest messages that nobody holds come with a
+`receipt`, and nobody else gets them until `leased_until`. Whoever claims then acknowledges with
+the receipt, extends the lease, or releases the message. A lease that ends unused is nobody's
+fault: the message is claimed by the next, with one more in `attempts`. After `max_attempts` claims
+it is a dead letter, and the sender of a request or question is answered with `failed`.
+
+`ack` names what the claimer is done with; it is acknowledged in the same transaction, and
+`results` says what became of each. Messages are claimed in the order of their ids.
+""",
+    "redriveMessages": "The oldest 500 dead letters; call it again while `dead` is not 0.",
+    "extendLease": """\
+The lease ends `lease_seconds` from now. Once it has ended, or another has claimed the message, it
+is a 409 `lease_lost`, and the holder should drop its work.
+""",
+    "releaseMessage": """\
+The message can be claimed again after `delay_seconds`; without them after 1 second, 2, 4 and so
+on with each attempt. After its last attempt it is a dead letter instead, with the reason, and the
+sender of a request or question is told in the same transaction.
+""",
+    "redriveMessage": """\
+It waits again, with no attempts behind it. No receipt from before fits. For the recipient, the
+workers of the service, and the operator.
+""",
+    "discardMessage": "It is acknowledged, and keeps the reason for which it died.",
+    "listServices": "How each is run. How it is doing is in `readService`.",
+    "readService": """\
+How much waits, is delayed, is in work or dead; since when the oldest waits; how many came and how
+many were acknowledged in the last five minutes; and which workers have been heard of.
+""",
+    "declareService": """\
+Optional: a service is also made by the first request to it, and by its first worker. Declaring one
+that was closed opens it again; old claims stay dead.
+""",
+    "requestService": """\
+As `sendMessage`, to the service. Whoever claims it replies to the sender, on the same task.
+`recipient.served` says whether a worker is there at this moment; without one the request waits.
+
+A `cancel` takes back what no worker has claimed, and goes to those that have. With `reply_to` it
+means that request, without it all of the sender's on that task.
+""",
+    "listRequests": "For the workers of the service, and for the operator; as `pollInbox`.",
+    "claimRequests": """\
+As `claimMessages`, for the worker that asks. It counts as there for its lease of a minute, or
+what it has registered with; a worker that is draining gets nothing.
+""",
+    "registerWorker": """\
+The worker counts as there until its lease ends; repeat it, or claim, to stay. It makes the service
+if need be, and opens one that was closed.
+""",
+    "redriveRequests": "As `redriveMessages`, for the workers of the service and the operator.",
+    "closeService": """\
+It takes no more requests. Whatever waits or is in work expires now, and its senders are answered
+with `failed` within seconds. For the agent that made it, and for the operator.
+""",
     "health": "It never touches the database.",
-    "ready": "503 while the database is away.",
+    "ready": "503 while the database is away. `sweeper` is absent before its first run.",
     "contractYaml": "The contract that you are reading, as the service has it.",
     "contractJson": "The same contract in JSON.",
     "guide": "From the base URL alone to a first conversation, in under 40 lines.",
@@ -143,6 +205,7 @@ agent that began it, and by the operator. Closing twice is as once.
 PATH_PARAMETERS = {
     "agent": "The name of an agent, or one of its aliases.",
     "message": "The id of a message.",
+    "service": "The name of a service.",
     "task_id": "The id of a task.",
 }
 

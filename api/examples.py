@@ -57,6 +57,39 @@ CLOSED = {
     "closed_by": "orchestrator",
     "closed_at": "2026-11-29T13:05:00.000Z",
 }
+RECEIPT = "m0000000000000001.0123456789abcdef"
+CLAIMED = {
+    **MESSAGE,
+    "attempts": 1,
+    "leased_until": "2026-11-29T13:01:00.000Z",
+    "leased_by": "translator",
+    "receipt": RECEIPT,
+}
+DEAD = {**MESSAGE, "status": "dead", "attempts": 5, "reason": "lease_lapsed"}
+SERVICE = {
+    "name": "translate",
+    "created_at": "2026-11-29T12:58:00.000Z",
+    "max_attempts": 5,
+    "lease_seconds": 60.0,
+    "title": "German to English",
+}
+WORKER = {
+    "name": "translator",
+    "state": "working",
+    "since": "2026-11-29T12:58:00.000Z",
+    "until": "2026-11-29T13:01:00.000Z",
+}
+BUSY = {
+    **SERVICE,
+    "waiting": 3,
+    "delayed": 0,
+    "in_flight": 1,
+    "dead": 0,
+    "oldest_at": "2026-11-29T13:00:00.123Z",
+    "came": 12,
+    "acked": 8,
+    "workers": [WORKER],
+}
 PROBLEM = {
     "type": "urn:taskpost:problem:invalid_request",
     "title": "The request does not fit the contract",
@@ -88,6 +121,23 @@ REQUESTS: dict[str, Any] = {
     },
     "ackMessage": {"from": "translator"},
     "closeTask": {"from": "orchestrator"},
+    "purgeTask": {"from": "orchestrator"},
+    "claimMessages": {"limit": 10, "lease_seconds": 60, "wait": 20, "ack": [RECEIPT]},
+    "redriveMessages": {},
+    "extendLease": {"from": "translator", "receipt": RECEIPT, "lease_seconds": 60},
+    "releaseMessage": {"from": "translator", "receipt": RECEIPT, "reason": "no model is free"},
+    "redriveMessage": {"from": "translator"},
+    "discardMessage": {"from": "translator"},
+    "declareService": {"title": "German to English", "max_attempts": 5},
+    "requestService": {
+        "from": "orchestrator",
+        "task_id": "task-42",
+        "content": {"text": "translate this contract"},
+    },
+    "claimRequests": {"from": "translator", "wait": 20},
+    "registerWorker": {"from": "translator", "state": "working"},
+    "redriveRequests": {},
+    "closeService": {},
 }
 
 ANSWERS: dict[str, Any] = {
@@ -98,7 +148,7 @@ ANSWERS: dict[str, Any] = {
     "deleteAgent": {"status": "deleted", "agent_id": "translator"},
     "sendMessage": SENT,
     "pollInbox": {"messages": [MESSAGE]},
-    "countInbox": {"unread": 1, "delayed": 0},
+    "countInbox": {"unread": 1, "delayed": 0, "in_flight": 0, "dead": 0},
     "ackMessages": {"results": [{"id": "m0000000000000001", "status": "acked"}]},
     "sendMessages": {"messages": [SENT]},
     "ackMessage": ACKED,
@@ -107,8 +157,36 @@ ANSWERS: dict[str, Any] = {
     "readTask": TASK,
     "readHistory": {"messages": [ACKED]},
     "closeTask": CLOSED,
+    "purgeTask": CLOSED,
+    "claimMessages": {
+        "messages": [CLAIMED],
+        "results": [{"id": RECEIPT, "status": "acked"}],
+    },
+    "redriveMessages": {"redriven": 3, "dead": 0},
+    "extendLease": CLAIMED,
+    "releaseMessage": {**MESSAGE, "attempts": 1, "reason": "no model is free"},
+    "redriveMessage": MESSAGE,
+    "discardMessage": {**ACKED, "attempts": 5, "reason": "lease_lapsed"},
+    "listServices": {"services": [SERVICE]},
+    "readService": BUSY,
+    "declareService": BUSY,
+    "requestService": {
+        **MESSAGE,
+        "to": "service:translate",
+        "recipient": {"known": True, "served": True},
+    },
+    "listRequests": {"messages": [{**DEAD, "to": "service:translate"}]},
+    "claimRequests": {"messages": [{**CLAIMED, "to": "service:translate"}]},
+    "registerWorker": WORKER,
+    "redriveRequests": {"redriven": 3, "dead": 0},
+    "closeService": {**BUSY, "closed_at": "2026-11-29T14:00:00.000Z"},
     "health": {"status": "healthy", "version": VERSION},
     "ready": {"status": "ready"},
 }
 
-PATH = {"agent": "translator", "message": "m0000000000000001", "task_id": "task-42"}
+PATH = {
+    "service": "translate",
+    "agent": "translator",
+    "message": "m0000000000000001",
+    "task_id": "task-42",
+}

@@ -46,6 +46,25 @@ class AgentName(Text):
         return text
 
 
+class Flag(fields.Boolean):
+    """True or false, and nothing that could be taken for it."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, bool):
+            raise ValidationError("is not true or false")
+        return value
+
+
+class ServiceName(Text):
+    """The name of a service."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if fault := names.service_fault(text):
+            raise ValidationError(fault)
+        return text
+
+
 class TaskId(Text):
     """The id of a task."""
 

@@ -36,6 +36,8 @@ More:
   GET  /tasks/TASK                 its state: who owes an answer to whom
   GET  /tasks/TASK/messages        its history
   POST /tasks/TASK/close           no more messages on it
+  POST /agents/NAME/inbox/claim    take a message for a minute; ack it with its receipt
+  POST /services/NAME/requests     ask whichever worker is free; workers: /services/NAME/claim
 
 Safe to repeat: send the header Idempotency-Key, or the field idempotency_key.
 An error is JSON with code, detail and hint. The whole contract: {base}/openapi.yaml

@@ -1,6 +1,7 @@
 """The short way of the daily routes: a look-up in place of Flask's dispatch."""
 
-from api.routes import ROUTES, Route
+from api.route import Route
+from api.routes import ROUTES
 
 Found = tuple[Route, dict[str, str]]
 

@@ -18,9 +18,20 @@ from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
 from marshmallow import Schema, fields
 
-from api import descriptions, examples, problems, refusals, schemas, shapes, tidying
+from api import (
+    descriptions,
+    examples,
+    problems,
+    refusals,
+    schemas,
+    shapes,
+    tidying,
+    work_schemas,
+    work_shapes,
+)
 from api import fields as ours
-from api.routes import ROUTES, Route
+from api.route import Route
+from api.routes import ROUTES
 from api.version import VERSION
 from inbox import errors, ids, names
 from inbox.errors import Problem
@@ -30,6 +41,10 @@ REQUEST_HEADERS = {
     "sendMessage": ("Idempotency-Key", "Prefer"),
     "sendMessages": ("Idempotency-Key",),
     "pollInbox": ("If-None-Match", "Prefer"),
+    "listRequests": ("If-None-Match", "Prefer"),
+    "requestService": ("Idempotency-Key", "Prefer"),
+    "claimMessages": ("Prefer",),
+    "claimRequests": ("Prefer",),
     "readHistory": ("Prefer",),
 }
 ANSWER_HEADERS = {
@@ -45,7 +60,13 @@ ANSWER_HEADERS = {
         304: ("ETag", "Cache-Control", "Retry-After"),
     },
     "readHistory": {200: ("Retry-After",)},
+    "claimMessages": {200: ("Retry-After",)},
+    "claimRequests": {200: ("Retry-After",)},
+    "declareService": {200: ("Location",), 201: ("Location",)},
 }
+ANSWER_HEADERS["requestService"] = ANSWER_HEADERS["sendMessage"]
+ANSWER_HEADERS["listRequests"] = ANSWER_HEADERS["pollInbox"]
+SCHEMAS = (schemas, shapes, work_schemas, work_shapes)
 ALWAYS = ("X-Request-Id", "ETag", "Allow")  # where they are named, they are there
 WHOLE = ("Retry-After",)
 # What many operations have in common is written once.
@@ -163,6 +184,8 @@ def _list(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
 def _text(converter: Any, field: fields.Field, **kwargs: Any) -> dict[str, Any]:
     if isinstance(field, ours.AgentName):
         return {"pattern": f"^{names.AGENT.pattern}$"}
+    if isinstance(field, ours.ServiceName):
+        return {"pattern": f"^{names.SERVICE_NAME.pattern}$"}
     if isinstance(field, ours.TaskId):
         return {"minLength": 1, "maxLength": names.TASK_LENGTH}
     if isinstance(field, ours.MessageId):
@@ -214,7 +237,8 @@ def _parameters(route: Route) -> Iterable[dict[str, Any]]:
 
 
 def _path_schema(name: str) -> dict[str, Any]:
-    field = {"agent": ours.AgentName, "task_id": ours.TaskId}.get(name)
+    kinds = {"agent": ours.AgentName, "service": ours.ServiceName, "task_id": ours.TaskId}
+    field = kinds.get(name)
     return {"type": "string", **(_text(None, field()) if field else {"minLength": 1})}
 
 
@@ -266,7 +290,7 @@ def _problem(kinds: tuple[type[Problem], ...]) -> dict[str, Any]:
 def _described(made: dict[str, Any]) -> dict[str, Any]:
     """With the docstrings of the schemas, and the required fields in the order of all."""
     for name, schema in made["components"]["schemas"].items():
-        kind = getattr(schemas, name, None) or getattr(shapes, name)
+        kind = next(getattr(each, name) for each in SCHEMAS if hasattr(each, name))
         schema["description"] = " ".join((kind.__doc__ or "").split())
         if "required" in schema:
             schema["required"] = [key for key in schema["properties"] if key in schema["required"]]

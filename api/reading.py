@@ -252,7 +252,7 @@ def actor(
 
 
 def checked_path(path: Mapping[str, str]) -> None:
-    """Raise ``InvalidRequest`` for an agent's name in a path that cannot be one.
+    """Raise ``InvalidRequest`` for an agent's or service's name in a path that cannot be one.
 
     A task id that cannot be one is a task that is not there.
     """
@@ -262,3 +262,7 @@ def checked_path(path: Mapping[str, str]) -> None:
     if name is not None and (fault := names.agent_fault(name)):
         errors = [{"pointer": "path/agent", "detail": fault}]
         raise InvalidRequest(f"The agent {name[:80]!r} in the path: {fault}.", errors=errors)
+    service = path.get("service")
+    if service is not None and (fault := names.service_fault(service)):
+        errors = [{"pointer": "path/service", "detail": fault}]
+        raise InvalidRequest(f"The service {service[:80]!r} in the path: {fault}.", errors=errors)

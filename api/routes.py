@@ -1,71 +1,33 @@
 """The one table of routes: it feeds Flask's url map and the contract."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from api import schemas, shapes
-from api.call import Answer, Call
+from api.route import SENDING, Route
 from api.views import about, agents, inbox, tasks
-from api.waiting import Parked
+from api.work_routes import WORK
 from inbox.errors import (
     AgentNotFound,
-    AgentRetired,
-    DeliversToNobody,
     InvalidCursor,
-    KeyReused,
+    LeaseLost,
     MessageDead,
     MessageExpired,
     MessageNotFound,
     NameDiffersInCase,
     NameTaken,
     NotYours,
-    Problem,
-    ReplyAcrossTasks,
-    ReplyNotFound,
     ReservedName,
-    SenderRequired,
     StoreBusy,
     StoreUnavailable,
     TaskClosed,
     TaskNotFound,
-    TaskRequired,
 )
-
-
-class Route(NamedTuple):
-    """One operation; ``answers`` maps a status to a schema, or to a content type, and a text."""
-
-    method: str
-    pattern: str
-    view: Callable[[Call], Answer | Parked]
-    operation: str  # a unique id, in camelCase
-    summary: str
-    answers: dict[int, tuple[type[shapes.Reply] | str | None, str]]
-    query: type[schemas.Query] = schemas.Query
-    body: type[schemas.Body] | None = None
-    problems: tuple[type[Problem], ...] = ()  # beside those of all requests of its kind
-    own: bool = False  # the agent in the path is the caller
-    hot: bool = False  # daily: worth the short way past Flask's dispatch
-    about: bool = False  # of the service itself: asks nobody who they are
-
-    @property
-    def tag(self) -> str:
-        """The group of the operation in the contract."""
-        return self.view.__module__.rpartition(".")[2]
-
-
-SENDING = (
-    SenderRequired, ReservedName, DeliversToNobody, TaskRequired,
-    ReplyNotFound, ReplyAcrossTasks, KeyReused,
-    NameDiffersInCase, AgentRetired, TaskClosed,
-)  # fmt: skip
 
 ROUTES = (
     Route(
         "POST", "/agents", agents.register, "registerAgent",
         "Register an agent, or change what is given of it",
         {201: (shapes.Agent, "A new agent."), 200: (shapes.Agent, "It was there already.")},
-        body=schemas.RegisterAgent, problems=(ReservedName, NameTaken, NameDiffersInCase),
+        body=schemas.RegisterAgent,
+        problems=(ReservedName, NameTaken, NameDiffersInCase, TaskClosed),
     ),
     Route(
         "GET", "/agents", agents.listed, "listAgents", "List the agents, by name",
@@ -136,7 +98,9 @@ ROUTES = (
         "Acknowledge a message: it is not listed any more",
         {200: (shapes.Message, "The message, acknowledged.")},
         body=schemas.AckMessage, hot=True,
-        problems=(NotYours, MessageNotFound, MessageExpired, MessageDead, NameDiffersInCase),
+        problems=(
+            NotYours, MessageNotFound, MessageExpired, MessageDead, LeaseLost, NameDiffersInCase,
+        ),
     ),
     Route(
         "GET", "/inbox/messages/{message}", inbox.receipt, "readMessage",
@@ -165,8 +129,15 @@ ROUTES = (
         "POST", "/tasks/{task_id}/close", tasks.close, "closeTask",
         "Close a task: it takes no more messages",
         {200: (shapes.Task, "The task, closed.")},
+        body=schemas.CloseTask, problems=(NotYours, TaskNotFound, NameDiffersInCase),
+    ),
+    Route(
+        "POST", "/tasks/{task_id}/purge", tasks.purge, "purgeTask",
+        "Close a task and have all its messages removed",
+        {200: (shapes.Task, "The task, closed and about to be removed.")},
         body=schemas.Caller, problems=(NotYours, TaskNotFound, NameDiffersInCase),
     ),
+    *WORK,
     Route(
         "GET", "/health", about.health, "health", "Whether the process serves",
         {200: (shapes.Health, "It does.")}, about=True,

@@ -4,12 +4,30 @@ from typing import Any
 
 from marshmallow import RAISE, Schema, fields, pre_load, validate
 
-from api.fields import YEARS, AgentName, Content, Key, Many, MessageId, Number, TaskId, Text, Word
+from api.fields import (
+    YEARS,
+    AgentName,
+    Content,
+    Flag,
+    Key,
+    Many,
+    MessageId,
+    Number,
+    TaskId,
+    Text,
+    Word,
+)
 from api.shapes import STATES, TYPES, worded
 from inbox import ids, names
 
 ONE_OF = "is not one of {choices}"
 LIST_LIMIT = {"least": 1, "most": 500, "cut": True, "whole": True}
+LEASE = (1, 12 * 3600)  # seconds
+ATTEMPTS = {"least": 1, "most": 100, "whole": True}
+ATTEMPTS_OF = {
+    "description": "How often a message may be claimed before it is a dead letter. By default 5."
+}
+LEASE_OF = {"description": "Seconds that a claim lasts which does not say how long. By default 60."}
 WAIT = {"least": 0, "most": 30, "cut": True}
 
 
@@ -134,7 +152,17 @@ class TasksQuery(ListQuery):
 class RegisterAgent(Body):
     """A registration. What is left out stays as it was; null clears."""
 
-    keeps_null = ("description", "tags", "aliases", "status", "activity")
+    keeps_null = (
+        "description",
+        "tags",
+        "aliases",
+        "status",
+        "activity",
+        "ttl",
+        "task_id",
+        "max_attempts",
+        "lease_seconds",
+    )
 
     id = AgentName(required=True, metadata={"description": "The agent's name."})
     description = Text(
@@ -161,6 +189,18 @@ class RegisterAgent(Body):
     activity = Text(
         longest=500, allow_none=True, metadata={"description": "What the agent is doing."}
     )
+    ttl = Number(
+        1,
+        YEARS,
+        allow_none=True,
+        metadata={"description": "Seconds after which the agent retires and its mail is removed."},
+    )
+    task_id = TaskId(
+        allow_none=True,
+        metadata={"description": "The task with whose end the agent and its mail go."},
+    )
+    max_attempts = Number(**ATTEMPTS, allow_none=True, metadata=ATTEMPTS_OF)
+    lease_seconds = Number(*LEASE, allow_none=True, metadata=LEASE_OF)
 
 
 class SendMessage(Body):
@@ -190,6 +230,20 @@ class SendMessage(Body):
         0.001, YEARS, metadata={"description": "Seconds after which it is not delivered any more."}
     )
     deliver_in = Number(0, YEARS, metadata={"description": "Seconds before it is delivered."})
+    extend_on_progress = Flag(
+        metadata={
+            "description": "Whether a `progress` in reply lets the `expires_in` seconds begin anew."
+        }
+    )
+    percent = Number(
+        0,
+        100,
+        metadata={"description": "Of a `progress` without content: becomes `content.percent`."},
+    )
+    note = Text(
+        longest=2000,
+        metadata={"description": "Of a `progress` without content: becomes `content.note`."},
+    )
     idempotency_key = Key(
         metadata={
             "description": "Like the header Idempotency-Key, for those who cannot set headers:"
@@ -216,6 +270,19 @@ class SendMessages(Body):
     )
 
 
+class CloseTask(Body):
+    """How long a task is kept once it is closed."""
+
+    keep = Number(
+        0,
+        YEARS,
+        metadata={
+            "description": "Seconds after which the closed task is removed; 0 keeps it. By default"
+            " what the service is set to, a week."
+        },
+    )
+
+
 class Caller(Body):
     """Nothing but who is asking."""
 
@@ -228,9 +295,16 @@ class AckMessages(Body):
         500,
         1,
         required=True,
-        metadata={"description": "Their ids; at most 500."},
+        metadata={"description": "Their ids or, of what is claimed, their receipts; at most 500."},
     )
+
+
+RECEIPT = {
+    "description": "The `receipt` that came with the claim. A message that is claimed needs it."
+}
 
 
 class AckMessage(Body):
     """The recipient is done with a message."""
+
+    receipt = Text(longest=200, metadata=RECEIPT)

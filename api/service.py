@@ -18,7 +18,8 @@ from api.call import Answer, Call
 from api.hot import Hot
 from api.problems import Wire
 from api.quick import Quick
-from api.routes import ROUTES, Route
+from api.route import Route
+from api.routes import ROUTES
 from api.waiting import Parked
 from inbox import errors, presence, turn
 from inbox.bell import Wait
@@ -141,8 +142,9 @@ def _log(environ: dict[str, Any], status: int, began: float) -> None:
 
 
 def _looked_again(route: Route, call: Call, wait: Wait) -> Answer | Parked:
+    run = call.headers.get("taskpost.run", turn.alone) if route.takes else turn.reading
     try:
-        return turn.reading(lambda: route.view(call))
+        return run(lambda: route.view(call))
     except BaseException:  # the view may not even have been called
         wait.cancel()
         raise

@@ -83,6 +83,9 @@ class Recipient(Reply):
 
     known = _flag("Whether it has ever registered or been heard of.")
     did_you_mean = _text("The nearest known name.", required=False)
+    served = fields.Boolean(
+        metadata={"description": "Of a service: whether a worker is there. Without one it waits."}
+    )
 
 
 class Message(Reply):
@@ -105,6 +108,10 @@ class Message(Reply):
     deliver_at = _time("When it will be delivered, where that is later.", required=False)
     acked_at = _time("When its recipient acknowledged it.", required=False)
     expires_at = _time("When it is not delivered any more.", required=False)
+    leased_until = _time("Of a message that is claimed: until when.", required=False)
+    leased_by = _text("Who has claimed it; of a dead letter, who had it last.", required=False)
+    receipt = _text("In the answer to a claim: what settles the message.", required=False)
+    reason = _text("Why it was given back, died or expired.", required=False)
     recipient = fields.Nested(Recipient)  # in the answer to a send
 
 
@@ -125,7 +132,9 @@ class InboxCount(Reply):
     """How much waits in an inbox."""
 
     unread = _count("What a poll would list.")
-    delayed = _count("To be delivered later.")
+    delayed = _count("To be delivered later, or given back and not due yet.")
+    in_flight = _count("Claimed by somebody at this moment.")
+    dead = _count("Dead letters.")
 
 
 class AckResult(Reply):
@@ -137,8 +146,8 @@ class AckResult(Reply):
         {"acked": "it is acknowledged, now or before.", "refused": "it is not; see `code`."},
     )
     code = _text(
-        "Why it was refused: `message_not_found`, `not_yours`, `message_expired` or"
-        " `message_dead`.",
+        "Why it was refused: `message_not_found`, `not_yours`, `lease_lost`,"
+        " `message_expired` or `message_dead`.",
         required=False,
     )
 
@@ -158,6 +167,14 @@ class Agent(Reply):
     aliases = _list(None, "Other names under which mail reaches it.", required=False)
     status = _text("Such as idle, working, draining; in its own words.", required=False)
     activity = _text("What it is doing.", required=False)
+    task_id = _text("The task with whose end it goes.", required=False)
+    ends_at = _time("When it retires and its mail is removed.", required=False)
+    max_attempts = fields.Integer(
+        metadata={"format": "int64", "description": "How often a message of it may be claimed."}
+    )
+    lease_seconds = fields.Float(
+        metadata={"format": "double", "description": "How long a claim lasts that does not say so."}
+    )
     created_at = _time("When it first registered.")
     last_seen = _time("When it was last heard of; up to 30 s late.", required=False)
     retired_at = _time("When it retired.", required=False)
@@ -228,10 +245,25 @@ class Health(Reply):
     version = _text("The version of the service.")
 
 
+class Sweeper(Reply):
+    """What the sweeper of this database has done since its process began; up to 5 s late."""
+
+    last_run = _time("When it last wrote this down; every 5 s, in whichever process it is.")
+    rows = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(metadata={"format": "int64"}),
+        required=True,
+        metadata={"description": "How many rows: `due`, `expired`, `removed`; `pages` given back."},
+    )
+    errors = _count("How many rounds have failed.")
+    last_error = _text("The code of the last failure.", required=False)
+
+
 class Readiness(Reply):
     """The database answers."""
 
     status = _text("Always `ready`.")
+    sweeper = fields.Nested(Sweeper)
 
 
 class FieldError(Reply):

@@ -39,8 +39,9 @@ Look = Callable[[bool], Answer | Later]
 def seconds(call: Call) -> float:
     """How long the caller is willing to wait: ``wait``, ``timeout`` or ``Prefer: wait=N``."""
     for name in ("wait", "timeout"):
-        if name in call.query:
-            return float(call.query[name])
+        for given in (call.query, call.body):
+            if name in given:
+                return float(given[name])
     preferred = PREFER.search(call.headers.get("HTTP_PREFER", ""))
     return min(float(preferred[1]), LONGEST) if preferred else 0.0
 

@@ -10,7 +10,8 @@ from werkzeug.routing import PathConverter
 
 from api import problems
 from api.problems import Wire
-from api.routes import ROUTES, Route
+from api.route import Route
+from api.routes import ROUTES
 from inbox import errors
 from inbox.errors import Problem
 
@@ -27,7 +28,7 @@ def length(status: int, body: bytes) -> list[tuple[str, str]]:
 class TaskId(PathConverter):
     """A task id in a path: it may hold slashes, but not end as the paths below a task do."""
 
-    regex = r"[^/].*?(?<!/messages)(?<!/close)"
+    regex = r"[^/].*?(?<!/messages)(?<!/close)(?<!/purge)"
 
 
 def flask_app(answer: Answering) -> flask.Flask:

@@ -10,16 +10,17 @@ from typing import Any
 
 import msgspec
 
-from inbox import names, presence
+from inbox import names, presence, terms
 from inbox.errors import AgentNotFound, NameDiffersInCase, NameTaken
 from inbox.message import timestamp
 from inbox.names import Actor
 from inbox.poll import resolve
-from models import clock, facts, moves
+from models import clock, facts, moves, queues
 from models.errors import Contended
 from models.facts import Fact
 
-FIELDS = ("description", "tags", "aliases", "status", "activity")
+FIELDS = ("description", "tags", "aliases", "status", "activity", "max_attempts", "lease_seconds")
+TERMS = ("ttl", "task_id")
 GRACE = 24 * 3600 * 1000  # ms in which a retired agent that comes back finds its requests
 SCAN = 2000  # how many registrations one page of a filtered list looks through
 BATCH = 200  # how many of them it reads at once, at least
@@ -35,6 +36,10 @@ class Agent(msgspec.Struct, omit_defaults=True):
     aliases: list[str] = []
     status: str | None = None
     activity: str | None = None
+    task_id: str | None = None
+    ends_at: str | None = None
+    max_attempts: int | None = None
+    lease_seconds: float | None = None
     last_seen: str | None = None
     retired_at: str | None = None
 
@@ -48,6 +53,8 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     """
     names.unreserved(name)
     realm, fields = actor.realm, _tidied(name, fields)
+    bounds = {key: fields[key] for key in TERMS if key in fields}
+    fields = {key: fields[key] for key in fields if key not in TERMS}
     aliases = [names.unreserved(alias) for alias in fields.get("aliases") or []]
     owned = _claim(realm, name, [name, *aliases])
     details = {key: value for key, value in fields.items() if value is not None}
@@ -58,9 +65,20 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     facts.remove([fact.seq for fact in moves.names_of(realm, name) if fact.state_key not in kept])
     for alias in aliases:
         moves.inbox(realm, alias, name)
-    if any(fact.settled_at is not None for fact in owned):
+    revived = any(fact.settled_at is not None for fact in owned)
+    if revived:
         _revive(realm, name)
+    terms.bind(realm, name, bounds, revived)
+    if "max_attempts" in fields or "lease_seconds" in fields:
+        _queue(realm, name, details)
     return read(actor, name), new
+
+
+def _queue(realm: str, name: str, details: Mapping[str, Any]) -> None:
+    """How claims of the inbox are limited, where the statements of claims read it."""
+    attempts = details.get("max_attempts", queues.MAX_ATTEMPTS)
+    lease = round(details.get("lease_seconds", queues.LEASE / 1000) * 1000)
+    queues.state(realm, name, name, attempts, lease, {})
 
 
 def _tidied(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -156,6 +174,8 @@ def _agent(fact: Fact, seen: int | None) -> Agent:
         fact.inbox,
         timestamp(fact.created_at),
         **json.loads(fact.content or "{}"),
+        task_id=fact.task_id,
+        ends_at=timestamp(fact.expires_at) if fact.expires_at and not fact.settled_at else None,
         last_seen=timestamp(seen) if seen else None,
         retired_at=timestamp(fact.settled_at) if fact.settled_at else None,
     )

@@ -101,6 +101,7 @@ class _Unit(threading.local):
 
     def __init__(self) -> None:
         self.noted: list[tuple[str, str, str, int]] = []  # realm, inbox, task, visible_at
+        self.due: list[tuple[Address, int]] = []  # what nobody is rung for before its time
 
 
 _unit = _Unit()
@@ -115,6 +116,11 @@ def written(realm: str, inbox: str, task_id: str, visible_at: int = 0) -> None:
     _unit.noted.append((realm, inbox, task_id, visible_at))
 
 
+def later(realm: str, inbox: str, visible_at: int) -> None:
+    """Note that something will be seen at ``visible_at``, in ms; nobody is rung before."""
+    _unit.due.append((Address(realm, inbox), visible_at))
+
+
 def committed() -> None:
     """Ring for what the unit of work of this thread has written."""
     noted, _unit.noted = set(_unit.noted), []
@@ -123,6 +129,9 @@ def committed() -> None:
         addresses.update((Address(realm, inbox), Address(realm, task_id=task_id)))
         if visible_at:
             expect(Address(realm, inbox), visible_at)
+    due, _unit.due = _unit.due, []
+    for address, visible_at in due:
+        expect(address, visible_at)
     if addresses:
         ring(addresses)
         for listener in listeners:
@@ -132,6 +141,7 @@ def committed() -> None:
 def abandoned() -> None:
     """Forget what the unit of work of this thread has written: it was taken back."""
     _unit.noted.clear()
+    _unit.due.clear()
 
 
 def ring(addresses: Iterable[Address]) -> None:

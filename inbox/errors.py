@@ -242,6 +242,46 @@ class MessageDead(Problem):
     hint = "It can be read with ?status=dead."
 
 
+class LeaseLost(Problem):
+    """The message is claimed and this is not the receipt of that claim, or its lease has ended."""
+
+    code = "lease_lost"
+    title = "The lease is not yours, or not any more"
+    hint = "Drop what you were doing with it: another may have it. Claim again for more work."
+
+
+class NotDead(Problem):
+    """The message is no dead letter."""
+
+    code = "not_dead"
+    title = "The message is no dead letter"
+    hint = "Only what ?status=dead lists can be redriven or discarded."
+
+
+class Loop(Problem):
+    """Two agents answer each other's `done` and `failed` without end."""
+
+    code = "loop"
+    title = "Two agents thank each other for ever"
+    hint = "Acknowledge what you have received and send nothing: a `done` needs no answer."
+
+
+class ServiceNotFound(Problem):
+    """No such service."""
+
+    code = "service_not_found"
+    title = "There is no such service"
+    hint = "GET /services lists them; POST /services/{service} makes one."
+
+
+class ServiceClosed(Problem):
+    """The service has been closed."""
+
+    code = "service_closed"
+    title = "The service is closed"
+    hint = "Ask elsewhere; POST /services/{service} opens it again."
+
+
 class StoreUnavailable(Problem):
     """The database is away; nothing was written."""
 

@@ -1,30 +1,41 @@
 """What is done beside requests, in a thread of its own with a connection of its own."""
 
 import threading
+import time
+from collections.abc import Callable
 
 from inbox import presence, turn
 from inbox.errors import Problem
+from inbox.sweeper import Sweeper
+
+TICK = 1.0  # seconds between two rounds of the sweeper
 
 
 class Housekeeping:
-    """The thread that writes presence down, until ``stop``.
+    """The thread that sweeps and writes presence down, until ``stop``.
 
     ``report`` is called with what went wrong in a round; the next round tries
     again.
     """
 
-    def __init__(self, report) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, report: Callable[[Problem], None]) -> None:
         self.report = report
+        self.sweeper = Sweeper(report)
+        self.noted = time.monotonic()
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        while not self.stopped.wait(presence.INTERVAL):
-            self._round()
-        self._round()
+        while not self.stopped.wait(TICK):
+            self.sweeper.round()
+            if time.monotonic() - self.noted >= presence.INTERVAL:
+                self._note()
+        self._note()
+        self.sweeper.leave()
 
-    def _round(self) -> None:
+    def _note(self) -> None:
+        self.noted = time.monotonic()
         try:
             presence.settled(turn.alone(presence.flush))
         except Problem as problem:

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from inbox import ids
+from inbox.names import SERVICE
 from models import clock
-from models.rows import Row
+from models.rows import NONCE, Row
 
 
 class Recipient(msgspec.Struct, omit_defaults=True):
@@ -15,6 +16,7 @@ class Recipient(msgspec.Struct, omit_defaults=True):
 
     known: bool
     did_you_mean: str | None = None
+    served: bool | None = None  # of a service: whether a worker is there
 
 
 class Message(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
@@ -33,6 +35,10 @@ class Message(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
     deliver_at: str | None = None
     acked_at: str | None = None
     expires_at: str | None = None
+    leased_until: str | None = None
+    leased_by: str | None = None
+    receipt: str | None = None  # in the answer to a claim
+    reason: str | None = None
     recipient: Recipient | None = None  # in the answer to a send
 
 
@@ -53,6 +59,21 @@ def status(row: Row) -> str:
     return row.status
 
 
+def leased(row: Row) -> bool:
+    """Whether a message is held by somebody at this moment."""
+    return row.holder is not None and row.status == "unread" and row.visible_at > clock.now()
+
+
+def holder(row: Row) -> str | None:
+    """Who has claimed a message last, in the name given with the claim."""
+    return row.holder[NONCE + 1 :] if row.holder is not None else None
+
+
+def worker(row: Row) -> str | None:
+    """The worker that has claimed what was sent to a service."""
+    return holder(row) if row.inbox.startswith(SERVICE) else None
+
+
 def message(row: Row) -> Message:
     """The message of a row."""
     made = Message(
@@ -69,10 +90,21 @@ def message(row: Row) -> Message:
         made.content = msgspec.Raw(row.content)
     if row.reply_to is not None:
         made.reply_to = ids.written(row.reply_to)
-    if row.visible_at and row.visible_at > clock.now() and row.holder is None:
-        made.deliver_at = timestamp(row.visible_at)
+    if row.visible_at and row.status == "unread" and row.visible_at > clock.now():
+        _later(made, row)
+    if row.reason is not None:
+        made.reason = row.reason
+    if row.status == "dead":
+        made.leased_by = holder(row)
     if row.status == "acked" and row.settled_at is not None:
         made.acked_at = timestamp(row.settled_at)
     if row.expires_at is not None:
         made.expires_at = timestamp(row.expires_at)
     return made
+
+
+def _later(made: Message, row: Row) -> None:
+    if row.holder is None:
+        made.deliver_at = timestamp(row.visible_at)
+    else:
+        made.leased_until, made.leased_by = timestamp(row.visible_at), holder(row)

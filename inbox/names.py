@@ -12,6 +12,8 @@ PLACEHOLDER = re.compile(r"[{<\[$].*[}>\])]")
 TASK_LENGTH = 200
 TASK_ROUTES = ("messages", "close", "purge")  # what a path has behind a task id
 POSTMASTER = "postmaster"
+SERVICE = "service:"  # what the address of a service begins with
+SERVICE_NAME = re.compile(NAME)
 
 MESSAGE_TYPES = (
     "request",
@@ -25,7 +27,7 @@ MESSAGE_TYPES = (
 )
 OPENING_TYPES = ("request", "question", "message")  # may begin a thread without a task id
 FACT_TYPES = ("name", "agent", "seen", "room", "member", "worker", "token", "invite", "box",
-              "note", "closed", "retired")  # fmt: skip
+              "note", "closed", "retired", "queue", "sweep")  # fmt: skip
 
 
 class Actor(NamedTuple):
@@ -45,6 +47,23 @@ def agent_fault(text: str) -> str | None:
         "a name is 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter"
         " or digit; then optionally @ and a box of the same form"
     )
+
+
+def service_fault(text: str) -> str | None:
+    """What is wrong with the name of a service, in words; None when nothing is."""
+    if SERVICE_NAME.fullmatch(text):
+        return None
+    if PLACEHOLDER.fullmatch(text):
+        return "looks like an unfilled placeholder"
+    return (
+        "the name of a service is 1 to 64 letters, digits, dots, underscores and hyphens, beginning"
+        " with a letter or digit"
+    )
+
+
+def service(name: str) -> str:
+    """The address of a service."""
+    return SERVICE + name
 
 
 def task_fault(text: str) -> str | None:

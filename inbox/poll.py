@@ -26,10 +26,12 @@ class Look(NamedTuple):
 
 
 class Count(msgspec.Struct):
-    """How much waits in an inbox: now, and at a later time."""
+    """How much lies in an inbox: unread, not yet due, held by claims, dead."""
 
     unread: int
     delayed: int
+    in_flight: int
+    dead: int
 
 
 def poll(actor: Actor, name: str, wanted: Filter, limit: int) -> Look:
@@ -51,12 +53,12 @@ def addresses(actor: Actor, name: str) -> tuple[Address, ...]:
 
 
 def count(actor: Actor, name: str) -> Count:
-    """How many messages poll would list as unread, and how many are hidden until they are due."""
-    box, unread, delayed = inboxes.count(actor.realm, name, names.key(name))
+    """How many messages poll would list as unread, and how many it does not list yet, or now."""
+    box, counts = inboxes.count(actor.realm, name, names.key(name))
     home = owner(name, box)
     if home != name:
-        _, unread, delayed = inboxes.count(actor.realm, home, names.key(home))
-    return Count(unread, delayed)
+        _, counts = inboxes.count(actor.realm, home, names.key(home))
+    return Count(*counts)
 
 
 def owner(name: str, box: Box) -> str:

@@ -2,7 +2,7 @@
 
 from inbox import ids
 from inbox.errors import MessageNotFound
-from inbox.message import Message, message
+from inbox.message import Message, message, worker
 from inbox.names import Actor
 from inbox.poll import resolve
 from models import clock, inboxes
@@ -22,5 +22,5 @@ def _has_part(actor: Actor, row: Row) -> bool:
     if actor.name is None:
         return True
     home = resolve(actor.realm, actor.name)
-    hidden = row.visible_at > clock.now() and row.holder is None
-    return row.sender == home or (row.inbox == home and not hidden)
+    hidden = row.status == "unread" and row.visible_at > clock.now() and row.attempts == 0
+    return home in (row.sender, worker(row)) or (row.inbox == home and not hidden)

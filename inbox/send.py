@@ -14,6 +14,7 @@ from inbox.errors import (
     DeliversToNobody,
     InvalidRequest,
     KeyReused,
+    Loop,
     NameDiffersInCase,
     Problem,
     ReplyAcrossTasks,
@@ -26,7 +27,7 @@ from inbox.errors import (
 )
 from inbox.message import Message, Recipient, message
 from inbox.names import Actor
-from models import clock, facts, outbox
+from models import clock, facts, graves, leases, outbox
 from models.outbox import Draft, Reason
 from models.rows import Row
 
@@ -38,6 +39,7 @@ class Sent(NamedTuple):
 
     message: Message
     replayed: bool = False
+    answers: int | None = None  # the seq of the message that it replies to
 
 
 class Letter(msgspec.Struct, kw_only=True):
@@ -50,6 +52,7 @@ class Letter(msgspec.Struct, kw_only=True):
     reply_to: int | None = None
     expires_in: float | None = None
     deliver_in: float | None = None
+    extend_on_progress: bool = False
     idempotency_key: str | None = None
 
 
@@ -66,7 +69,8 @@ def send(actor: Actor, letter: Letter) -> Sent:
         row = outbox.send(draft, unknown)
         if row is not None:
             bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
-            return Sent(_sent(row, draft, known=not unknown))
+            _consequences(actor.realm, row)
+            return Sent(_sent(row, draft, known=not unknown), answers=row.reply_to)
         reason = outbox.explain(draft)
         if reason.earlier is not None:
             return _replay(reason.earlier, reason, draft)
@@ -75,6 +79,14 @@ def send(actor: Actor, letter: Letter) -> Sent:
         if unknown:  # and stays so until the message is there
             facts.hold(draft.realm, draft.to, alone=False)
     raise StoreBusy("What stood in the way of the message kept changing.")
+
+
+def _consequences(realm: str, row: Row) -> None:
+    """What a message does to the request that it is about, in the same unit of work."""
+    if row.type == "progress" and row.reply_to is not None:
+        leases.progress(realm, row.reply_to, row.sender)
+    elif row.type == "cancel" and row.status == "unread":
+        graves.withdrawn(realm, row.task_id, row.sender, row.inbox, row.reply_to, ("request",))
 
 
 def send_many(actor: Actor, letters: Sequence[Letter]) -> list[Sent]:
@@ -104,6 +116,8 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
         raise _no_type(letter.type)
     if letter.expires_in is not None and letter.expires_in <= (letter.deliver_in or 0):
         raise _never_seen()
+    if letter.extend_on_progress and letter.expires_in is None:
+        raise _no_deadline()
     now = clock.now()
     return Draft(
         realm=actor.realm,
@@ -122,6 +136,9 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
         expires_at=_later(now, letter.expires_in),
         dedup_key=letter.idempotency_key,
         dedup_hash=_hash(letter) if letter.idempotency_key is not None else None,
+        extends_by=_later(0, letter.expires_in) if letter.extend_on_progress else None,
+        # A service's own copy of a cancel is for the record: its workers get theirs.
+        status="acked" if letter.type == "cancel" and to.startswith(names.SERVICE) else "unread",
     )
 
 
@@ -140,6 +157,12 @@ def _never_seen() -> InvalidRequest:
     )
 
 
+def _no_deadline() -> InvalidRequest:
+    detail = "needs expires_in: there is no deadline to push back"
+    errors = [{"pointer": "/extend_on_progress", "detail": detail}]
+    return InvalidRequest(f"/extend_on_progress {detail}.", errors=errors)
+
+
 def _new_task(letter: Letter) -> str | None:
     if letter.task_id is not None or letter.reply_to is not None:
         return None
@@ -155,7 +178,8 @@ def _later(now: int, seconds: float | None) -> int | None:
 def _hash(letter: Letter) -> bytes:
     """What a repeat must share with the first: the recipient and all of the message."""
     said = (letter.to, letter.type, letter.content, letter.task_id, letter.reply_to)
-    text = msgspec.msgpack.encode((*said, letter.expires_in, letter.deliver_in))
+    more = (True,) if letter.extend_on_progress else ()
+    text = msgspec.msgpack.encode((*said, letter.expires_in, letter.deliver_in, *more))
     return hashlib.sha256(text).digest()[:8]
 
 
@@ -192,6 +216,10 @@ def _refuse(draft: Draft, letter: Letter, reason: Reason) -> None:
             raise ReplyAcrossTasks(f"`reply_to` belongs to the task {reason.replied_task}.")
     if reason.closed_seq is not None:
         raise TaskClosed(f"The task {letter.task_id or reason.replied_task} has been closed.")
+    if letter.type in ("done", "failed") and reason.loops:
+        raise Loop(
+            f"{draft.sender} and {draft.to} have sent each other nothing but done and failed."
+        )
 
 
 def _stranger(draft: Draft) -> Recipient:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 PREFIX = "TASKPOST_"
+YEARS = 100 * 365 * 24 * 3600
 
 
 class SettingsError(Exception):
@@ -44,6 +45,10 @@ class Settings(NamedTuple):
     max_body: int
     graceful_timeout: int
     max_waiting: int
+    keep_acked: float
+    keep_unread: float
+    keep_dead: float
+    keep_closed: float
 
 
 def _number(least: float, most: float, kind: type = int) -> Callable[[str], object]:
@@ -119,6 +124,35 @@ SETTINGS = (
         "30",
         "How long requests may take to finish after SIGTERM.",
         _number(1, 3600),
+    ),
+    Setting(
+        "keep_acked",
+        "seconds",
+        "2592000",
+        "How long a task is kept in which nothing happens and nothing waits; 0 keeps it for ever.",
+        _number(0, YEARS, float),
+    ),
+    Setting(
+        "keep_unread",
+        "seconds",
+        "2592000",
+        "How long a message waits for its recipient; then it expires, and its sender is told."
+        " 0 lets it wait for ever.",
+        _number(0, YEARS, float),
+    ),
+    Setting(
+        "keep_dead",
+        "seconds",
+        "7776000",
+        "How long a task is kept in which a message has died; 0 keeps it for ever.",
+        _number(0, YEARS, float),
+    ),
+    Setting(
+        "keep_closed",
+        "seconds",
+        "604800",
+        "How long a closed task is kept, where its closing does not say; 0 keeps it for ever.",
+        _number(0, YEARS, float),
     ),
 )
 

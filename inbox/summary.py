@@ -71,7 +71,7 @@ def summary(
     return Summary(
         task_id=task_id,
         state="closed" if closed else _state(entries, states, questions),
-        participants=sorted({name for entry in entries for name in (entry.sender, entry.inbox)}),
+        participants=sorted(_participants(entries)),
         owes=[_owed(entry) for entry in sorted(owed, key=lambda entry: entry.seq)],
         open_questions=[ids.written(seq) for seq in questions],
         messages=len(entries),
@@ -84,6 +84,16 @@ def summary(
     )
 
 
+def _participants(entries: Sequence[Entry]) -> set[str]:
+    named = {name for entry in entries for name in (entry.sender, entry.inbox, entry.worker)}
+    return {name for name in named if name is not None}
+
+
+def _debtor(request: Entry) -> str:
+    """Who is to answer: of what was sent to a service, the worker that has it."""
+    return request.worker or request.inbox
+
+
 def _settled(final: Entry, requests: dict[int, Entry], states: dict[int, str]) -> list[int]:
     """The requests that a done or failed ends."""
     if final.reply_to is not None:
@@ -91,7 +101,7 @@ def _settled(final: Entry, requests: dict[int, Entry], states: dict[int, str]) -
     mine = [
         seq
         for seq, request in requests.items()
-        if seq < final.seq and request.inbox == final.sender and states[seq] == "open"
+        if seq < final.seq and _debtor(request) == final.sender and states[seq] == "open"
     ]
     closer = [seq for seq in mine if requests[seq].sender == final.inbox]
     return closer or mine
@@ -140,5 +150,9 @@ def _state(entries: Sequence[Entry], states: dict[int, str], questions: dict[int
 
 def _owed(entry: Entry) -> Owed:
     return Owed(
-        entry.inbox, entry.sender, entry.type, ids.written(entry.seq), timestamp(entry.created_at)
+        _debtor(entry),
+        entry.sender,
+        entry.type,
+        ids.written(entry.seq),
+        timestamp(entry.created_at),
     )

@@ -4,13 +4,13 @@ An agent sees of a task what it has sent and what was sent to it; a task in
 which it has no part is not there for it.
 """
 
-from inbox import ids
+from inbox import ids, retention
 from inbox.errors import NotYours, TaskNotFound
 from inbox.message import Message, message
 from inbox.names import POSTMASTER, Actor
 from inbox.poll import resolve
 from inbox.summary import Summary, summary
-from models import facts, threads
+from models import clock, facts, lifetimes, threads
 
 PAGE = 200  # openers that one page of the list walks at most
 
@@ -77,20 +77,40 @@ def history(
     return messages, messages[-1].id if more else None, hidden
 
 
-def close(actor: Actor, task_id: str) -> Summary:
-    """Close a task: it takes no more messages. Twice is as once.
+def close(actor: Actor, task_id: str, keep: float | None = None) -> Summary:
+    """Close a task: it takes no more messages, and the agents registered for it end.
 
-    For the agent that began it and for the operator; raises ``NotYours`` for
-    others who have a part in it, ``TaskNotFound`` for the rest.
+    It is removed after ``keep`` seconds, or when the settings say so. Twice is
+    as once. For the agent that began it and for the operator; raises
+    ``NotYours`` for others who have a part in it, ``TaskNotFound`` for the rest.
     """
+    by = _owner(actor, task_id)
+    new = facts.state(actor.realm, "closed", "", by, key=task_id, task_id=task_id, once=True)
+    if new or keep is not None:
+        lifetimes.remove_task_at(actor.realm, task_id, retention.closed_until(keep))
+        lifetimes.end_with_task(actor.realm, task_id)
+    return read(actor, task_id)
+
+
+def purge(actor: Actor, task_id: str) -> Summary:
+    """Close a task and have all of it removed, within seconds; the summary as it was.
+
+    The senders of what is unread are told. Of a message with an idempotency
+    key the row stays for its 24 hours. For the same as ``close``.
+    """
+    found = close(actor, task_id)
+    lifetimes.remove_task_at(actor.realm, task_id, clock.now())
+    return found
+
+
+def _owner(actor: Actor, task_id: str) -> str:
+    """In whose name the actor may end a task."""
     read(actor, task_id)
     first = threads.first(actor.realm, task_id)
     assert first is not None
     if actor.name is not None and first.sender != resolve(actor.realm, actor.name):
         raise NotYours(f"The task was begun by {first.sender}, who may close it.")
-    by = first.sender if actor.name is not None else POSTMASTER
-    facts.state(actor.realm, "closed", "", by, key=task_id, task_id=task_id, once=True)
-    return read(actor, task_id)
+    return first.sender if actor.name is not None else POSTMASTER
 
 
 def _home(actor: Actor) -> str | None:

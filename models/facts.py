@@ -7,7 +7,10 @@ from models import clock, database
 from models.statement import Statement
 from models.table import Message
 
-COLUMNS = "n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at"
+COLUMNS = (
+    "n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at, n.task_id,"
+    " n.expires_at"
+)
 # By its key a name is looked up without saying that it is a fact: an index that is for facts alone
 # is then out of the question, which PostgreSQL would else skip through while the table is small.
 NAMED = f"SELECT {COLUMNS} FROM messages n WHERE n.realm = :realm AND n.type = 'name'"
@@ -79,6 +82,8 @@ class Fact(NamedTuple):
     content: str | None
     created_at: int
     settled_at: int | None
+    task_id: str | None
+    expires_at: int | None
 
 
 def state(

@@ -10,8 +10,11 @@ from models.rows import (
     COLUMNS,
     DUE,
     HIDDEN,
+    IN_SERVICE,
+    LEASED,
     LISTED,
     MESSAGE,
+    NONCE,
     READY,
     RETURNED,
     UNEXPIRED,
@@ -40,6 +43,7 @@ SHOWN = {
     "all": (f"{LISTED} AND NOT {HIDDEN}",),
 }
 
+LATER = f"m.status = 'unread' AND m.visible_at > 0 AND m.visible_at > :now AND {UNEXPIRED}"
 COUNT = Statement(
     f"""
     SELECT n.inbox, n.content,
@@ -49,8 +53,10 @@ COUNT = Statement(
             WHERE {BOX} AND m.status = 'unread' AND m.visible_at = 0 AND m.expires_at <= :now)
         + (SELECT COUNT(*) FROM messages m WHERE {BOX} AND {DUE}),
         (SELECT COUNT(*) FROM messages m
-            WHERE {BOX} AND m.status = 'unread' AND m.visible_at > 0 AND m.visible_at > :now
-            AND {UNEXPIRED})
+            WHERE {BOX} AND {LATER} AND m.holder IS NULL),
+        (SELECT COUNT(*) FROM messages m
+            WHERE {BOX} AND {LATER} AND m.holder IS NOT NULL),
+        (SELECT COUNT(*) FROM messages m WHERE {BOX} AND m.status = 'dead')
     FROM {OWNED}
     """
 )
@@ -58,11 +64,14 @@ READ = Statement(
     f"SELECT {COLUMNS} FROM messages m WHERE m.seq = :seq AND m.realm = :realm AND {MESSAGE}"
 )
 ACKABLE = f"m.realm = :realm AND m.status = 'unread' AND {UNEXPIRED}"
+# A message that is held is settled with its receipt, every other one without.
+RECEIVED = f"substr(m.holder, 1, {NONCE}) = :nonce"
+FITS = f"((:nonce = '' AND NOT {LEASED}) OR ({LEASED} AND {RECEIVED}))"
 ACK = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now
-    WHERE m.seq = :seq AND {ACKABLE} AND (:anyone OR (NOT {HIDDEN} AND (
-        m.inbox = :name OR m.inbox = (
+    WHERE m.seq = :seq AND {ACKABLE} AND {FITS} AND (:anyone OR (NOT {HIDDEN} AND (
+        m.inbox = :name OR ({IN_SERVICE} AND :nonce <> '') OR m.inbox = (
             SELECT n.inbox FROM messages n WHERE {NAME} AND n.content = :spelt
         )
     )))
@@ -72,8 +81,11 @@ ACK = Statement(
 ACK_MANY = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now
-    WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE} AND NOT {HIDDEN}
-    RETURNING seq
+    WHERE m.seq IN :seqs AND m.inbox = :inbox AND {ACKABLE} AND NOT {HIDDEN} AND (
+        ({LEASED} AND CAST(m.seq AS TEXT) || '.' || substr(m.holder, 1, {NONCE}) IN :receipts)
+        OR (NOT {LEASED} AND m.seq IN :bare)
+    )
+    RETURNING seq, visible_at, holder
     """
 )
 READ_MANY = Statement(
@@ -162,10 +174,19 @@ def page(
     return Box(owner, spelt), Page(rows, more, max(ready or 0, due or 0))
 
 
-def count(realm: str, inbox: str, key: str) -> tuple[Box, int, int]:
-    """Whose the box is, how many messages are unread, and how many are not yet due."""
+class Counts(NamedTuple):
+    """How many messages of an inbox are unread, wait for their time, are held, have died."""
+
+    unread: int
+    delayed: int
+    in_flight: int
+    dead: int
+
+
+def count(realm: str, inbox: str, key: str) -> tuple[Box, Counts]:
+    """Whose the box is, and how much lies in it."""
     found = database.run(COUNT, realm=realm, inbox=inbox, key=key, now=clock.now()).fetchone()
-    return Box(found[0], found[1]), int(found[2]), int(found[3])
+    return Box(found[0], found[1]), Counts._make(map(int, found[2:]))
 
 
 def read(realm: str, seq: int) -> Row | None:
@@ -174,8 +195,13 @@ def read(realm: str, seq: int) -> Row | None:
     return row(found) if found else None
 
 
-def ack(realm: str, seq: int, name: str | None, key: str, spelt: str) -> Row | None:
-    """Settle an unread message of the agent ``name`` (None: anybody's); None if there is none."""
+def ack(
+    realm: str, seq: int, name: str | None, key: str, spelt: str, nonce: str = ""
+) -> Row | None:
+    """Settle an unread message of the agent ``name`` (None: anybody's); None if there is none.
+
+    One that is held needs the ``nonce`` of its lease, and no other takes one.
+    """
     found = database.run(
         ACK,
         realm=realm,
@@ -184,17 +210,30 @@ def ack(realm: str, seq: int, name: str | None, key: str, spelt: str) -> Row | N
         key=key,
         spelt=spelt,
         anyone=name is None,
+        nonce=nonce,
         now=clock.now(),
     ).fetchone()
     return row(found) if found else None
 
 
-def ack_many(realm: str, inbox: str, seqs: Sequence[int]) -> set[int]:
-    """Settle those of ``seqs`` that are unread in ``inbox``; which they were."""
-    if not seqs:
+def ack_many(realm: str, inbox: str, wanted: Sequence[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Settle messages of ``inbox``, given by seq and nonce (or ''); which they were."""
+    if not wanted:
         return set()
-    found = database.run(ACK_MANY, realm=realm, inbox=inbox, seqs=tuple(seqs), now=clock.now())
-    return {seq for (seq,) in found.fetchall()}
+    now = clock.now()
+    found = database.run(
+        ACK_MANY,
+        realm=realm,
+        inbox=inbox,
+        seqs=tuple({seq for seq, _ in wanted}),
+        bare=tuple(seq for seq, nonce in wanted if not nonce),
+        receipts=tuple(f"{seq}.{nonce}" for seq, nonce in wanted if nonce),
+        now=now,
+    )
+    return {
+        (seq, holder[:NONCE] if holder is not None and until > now else "")
+        for seq, until, holder in found.fetchall()
+    }
 
 
 def read_many(realm: str, seqs: Sequence[int]) -> dict[int, Row]:

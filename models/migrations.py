@@ -82,8 +82,41 @@ MANY = {
 COMMENT = "taskpost schema {}"
 PATIENCE = 60.0  # seconds
 
+# Claims, dead letters, deadlines that move, the sweeper.
+LEASES: tuple[str | dict[str, str], ...] = (
+    # Why a message was given back, died or expired; by how many ms progress moves its deadline.
+    "ALTER TABLE messages ADD COLUMN reason TEXT",
+    "ALTER TABLE messages ADD COLUMN extends_by BIGINT",
+    # These are for statements that say so in their words, as with a minus: while the table is
+    # small PostgreSQL would else take any of them for a look into one inbox, and keep to it.
+    # The unread of a task in one inbox that are delayed or held: one worker has a task in order.
+    "CREATE INDEX messages_later_task ON messages (realm, inbox, task_id, seq)"
+    " WHERE status = 'unread' AND visible_at + 0 > 0",
+    # What the sweeper looks for, whatever inbox it lies in. Rows are there for as long as they
+    # have a deadline, a delay or a lease.
+    "CREATE INDEX messages_deadlines ON messages (realm, (COALESCE(-expires_at, 0)))"
+    " WHERE status = 'unread' AND COALESCE(-expires_at, 0) < 0",
+    "CREATE INDEX messages_due ON messages (realm, (-visible_at))"
+    " WHERE status = 'unread' AND -visible_at < 0",
+    # Facts that end: agents with a time to live, and those that go with their task.
+    "CREATE INDEX messages_fact_ends ON messages (realm, (-expires_at))"
+    " WHERE status = 'fact' AND -expires_at < 0",
+    "CREATE INDEX messages_task_agents ON messages (realm, task_id)"
+    " WHERE status = 'fact' AND type = 'agent' AND task_id IS NOT NULL",
+    {
+        # Rows are written once, updated once or twice, and deleted in the order they came in.
+        "postgresql": "ALTER TABLE messages SET (fillfactor = 90,"
+        " autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,"
+        " autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05,"
+        " autovacuum_vacuum_cost_delay = 1)",
+    },
+)
+
 # Of each migration, its statements; a mapping is a statement that differs by database.
-MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = ((TABLE, *INDEXES, MANY),)
+MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = (
+    (TABLE, *INDEXES, MANY),
+    LEASES,
+)
 
 
 def wait_for(locked: Callable[[], bool]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from models import clock, database, facts
-from models.facts import Fact
+from models.facts import COLUMNS, Fact
 from models.statement import Statement
 
 UNREAD_REQUEST = (
@@ -12,8 +12,8 @@ UNREAD_REQUEST = (
 )
 
 NAMES_OF = Statement(
-    """
-    SELECT n.seq, n.inbox, n.state_key, n.sender, n.content, n.created_at, n.settled_at
+    f"""
+    SELECT {COLUMNS}
     FROM messages n
     WHERE n.realm = :realm AND n.type = 'name' AND n.inbox = :inbox AND n.status = 'fact'
     ORDER BY n.state_key

@@ -27,6 +27,7 @@ class Row(NamedTuple):
     created_at: int
     settled_at: int | None
     expires_at: int | None
+    reason: str | None
 
 
 NAMES = Row._fields
@@ -41,7 +42,21 @@ UNEXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
 # Promise 6: poll, count, ack and the tasks' sums take these two and nothing else for "unread".
 READY = f"m.status = 'unread' AND m.visible_at = 0 AND {UNEXPIRED}"
 DUE = f"m.status = 'unread' AND m.visible_at > 0 AND m.visible_at <= :now AND {UNEXPIRED}"
-HIDDEN = "(m.status = 'unread' AND m.visible_at > :now AND m.holder IS NULL)"
+# Not delivered yet. What was claimed once has been seen, also while it waits to be tried again.
+HIDDEN = "(m.status = 'unread' AND m.visible_at > :now AND m.attempts = 0)"
+# What comes back to life after longer than it would have waited gets a deadline of its own, or
+# the sweeper would end it the next minute.
+ANEW = """
+    CASE WHEN m.expires_at IS NULL AND m.created_at <= :deadline THEN :until
+        ELSE m.expires_at END
+"""
+# Held by a claim: ``holder`` is its nonce, a slash, and who claimed.
+LEASED = "(m.status = 'unread' AND m.visible_at > :now AND m.holder IS NOT NULL)"
+NONCE = 16  # characters
+HOLDER_NAME = f"substr(m.holder, {NONCE + 2})"
+IN_SERVICE = "substr(m.inbox, 1, 8) = 'service:'"
+# A worker has part in what it holds of a service, and in what it has done with that.
+WORKS_ON = f"({IN_SERVICE} AND {HOLDER_NAME} = {{name}})"
 
 
 WIDTH = len(NAMES)

@@ -8,11 +8,18 @@ PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 LIST = re.compile(r"IN :([a-z_][a-z_0-9]*)")
 
 # The types of parameters, by name, where they are not text; PostgreSQL prepares with them.
-BIGINTS = "seq now after before fence fetch near bytes visible_at expires_at deadline reply_to"
+BIGINTS = (
+    "seq now after before fence fetch near bytes visible_at expires_at deadline reply_to lease"
+    " until extends_by delay"
+)
 TYPES = {
     **dict.fromkeys(BIGINTS.split(), "bigint"),
     "unknown": "boolean",
     "anyone": "boolean",
+    "final": "boolean",
+    "attempts": "integer",
+    "bare": "bigint[]",
+    "receipts": "text[]",
     "dedup_hash": "bytea",
     "seqs": "bigint[]",
 }

@@ -23,13 +23,15 @@ class Message(peewee.Model):
     state_key = peewee.TextField(null=True)  # which fact; null for a message
     status = peewee.TextField()  # unread, acked, dead, expired; fact
     visible_at = peewee.BigIntegerField(default=0)  # 0 is now, else not before: ms
-    holder = peewee.TextField(null=True)  # who has the lease
+    holder = peewee.TextField(null=True)  # NONCE/NAME of who claimed it last
     attempts = peewee.IntegerField(default=0)
     dedup_key = peewee.TextField(null=True)
     dedup_hash = peewee.BlobField(null=True)
     created_at = peewee.BigIntegerField()  # ms since the epoch
     settled_at = peewee.BigIntegerField(null=True)  # acked, dead, expired; a fact: withdrawn
     expires_at = peewee.BigIntegerField(null=True)
+    reason = peewee.TextField(null=True)  # why it was given back, died or expired
+    extends_by = peewee.BigIntegerField(null=True)  # ms by which progress moves its deadline
 
     class Meta:
         table_name = "messages"

@@ -10,14 +10,28 @@ from typing import Any, NamedTuple
 from models import clock, database
 from models.inboxes import PAGE_BYTES
 from models.postgres import LAST_VALUE, LOWEST_MARK
-from models.rows import COLUMNS, DUE, HIDDEN, LISTED, READY, Row, cut, page_of, row
+from models.rows import (
+    COLUMNS,
+    DUE,
+    HIDDEN,
+    HOLDER_NAME,
+    IN_SERVICE,
+    LISTED,
+    READY,
+    WORKS_ON,
+    Row,
+    cut,
+    page_of,
+    row,
+)
 from models.statement import Statement
 
 END = (1 << 63) - 1
 
 ORIGINAL = f"{LISTED} AND m.copy_of IS NULL"
 # What an agent has a part in: what it sent, and what has reached it.
-PART = f"(:anyone OR m.sender = :name OR (m.inbox = :name AND NOT {HIDDEN}))"
+HOLDS = WORKS_ON.format(name=":name")
+PART = f"(:anyone OR m.sender = :name OR (m.inbox = :name AND NOT {HIDDEN}) OR {HOLDS})"
 THREAD = f"m.realm = :realm AND m.task_id = :task_id AND {ORIGINAL} AND {PART}"
 
 HISTORY = page_of(
@@ -43,7 +57,8 @@ ENTRIES = Statement(
     f"""
     SELECT m.task_id, m.seq, m.type, m.sender, m.inbox, m.reply_to, m.created_at,
         COALESCE(m.settled_at, m.created_at),
-        CASE WHEN ({READY}) OR ({DUE}) THEN 1 ELSE 0 END
+        CASE WHEN ({READY}) OR ({DUE}) THEN 1 ELSE 0 END,
+        CASE WHEN {IN_SERVICE} THEN {HOLDER_NAME} END
     FROM messages m
     WHERE m.realm = :realm AND m.task_id IN :task_ids AND {ORIGINAL} AND {PART}
     ORDER BY m.task_id, m.seq
@@ -78,6 +93,7 @@ class Entry(NamedTuple):
     created_at: int
     touched_at: int
     unread: int
+    worker: str | None = None  # who holds what was sent to a service, or has done it
 
 
 def fence() -> int:

@@ -183,3 +183,50 @@ class Agent:
     def try_history_of(self, task_id: str) -> Callable[..., TestResponse]:
         """A look into one task's messages, for ``pages``."""
         return lambda **query: self.try_history(task_id, **query)
+
+    def try_claim(self, options: Any = None, **fields: Any) -> TestResponse:
+        """Claim from the own inbox, and see what comes of it."""
+        return self.http.post(f"/agents/{self.name}/inbox/claim", fields, **(options or {}))
+
+    def claim(self, **fields: Any) -> list[Any]:
+        """Claim from the own inbox; the messages."""
+        return ok(self.try_claim(**fields))["messages"]
+
+    def try_settle(self, message: Any, verb: str = "ack", **fields: Any) -> TestResponse:
+        """Ack, extend or release a claimed message with its receipt, and see what comes of it."""
+        body = {"from": self.name, "receipt": message["receipt"], **fields}
+        return self.http.post(f"/inbox/messages/{message['id']}/{verb}", body)
+
+    def settle(self, message: Any, verb: str = "ack", **fields: Any) -> Any:
+        """Ack, extend or release a claimed message with its receipt; the message."""
+        return ok(self.try_settle(message, verb, **fields))
+
+    def do(self, message: Any, verb: str) -> TestResponse:
+        """Redrive or discard a message, and see what comes of it."""
+        return self.http.post(f"/inbox/messages/{message['id']}/{verb}", {"from": self.name})
+
+    def counts(self) -> Any:
+        """How much lies in the inbox."""
+        return ok(self.http.get(f"/agents/{self.name}/inbox/count"))
+
+    def try_ask(self, service: str, options: Any = None, **fields: Any) -> TestResponse:
+        """Send a request to a service, and see what comes of it."""
+        body = {"from": self.name, **fields}
+        return self.http.post(f"/services/{service}/requests", body, **(options or {}))
+
+    def ask(self, service: str, **fields: Any) -> Any:
+        """Send a request to a service; the message."""
+        return ok(self.try_ask(service, **fields))
+
+    def try_take(self, service: str, options: Any = None, **fields: Any) -> TestResponse:
+        """Claim from a service as its worker, and see what comes of it."""
+        body = {"from": self.name, **fields}
+        return self.http.post(f"/services/{service}/claim", body, **(options or {}))
+
+    def take(self, service: str, **fields: Any) -> list[Any]:
+        """Claim from a service as its worker; the messages."""
+        return ok(self.try_take(service, **fields))["messages"]
+
+    def work(self, service: str, **fields: Any) -> Any:
+        """Register as a worker of a service."""
+        return ok(self.http.post(f"/services/{service}/workers", {"from": self.name, **fields}))

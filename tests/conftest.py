@@ -7,6 +7,7 @@ import pytest
 
 from api.service import Service
 from inbox import presence, turn
+from inbox.sweeper import Sweeper
 from models import clock
 from tests import postgres
 from tests.actors import Agent, Http
@@ -90,3 +91,14 @@ def travel() -> Iterator[Callable[[float], None]]:
 
     yield move
     clock.travelled = 0
+
+
+@pytest.fixture
+def sweep(store: str) -> Callable[[], None]:
+    """Lets the sweeper do a round, with nothing of it left undone."""
+    sweeper = Sweeper(lambda problem: pytest.fail(problem.code))
+
+    def round() -> None:
+        assert sweeper.round()
+
+    return round

@@ -9,7 +9,7 @@ import yaml
 from api import guide as texts
 from api.call import Answer, Call
 from api.version import VERSION
-from inbox import turn
+from inbox import sweeper, turn
 
 CONTRACT = Path(__file__).parents[2] / "openapi.yaml"
 
@@ -20,9 +20,10 @@ def health(call: Call) -> Answer:
 
 
 def ready(call: Call) -> Answer:
-    """The database answers."""
+    """The database answers; what the sweeper has done."""
     turn.ready()
-    return Answer({"status": "ready"})
+    swept = sweeper.status()
+    return Answer({"status": "ready", "sweeper": swept} if swept else {"status": "ready"})
 
 
 def contract_yaml(call: Call) -> Answer:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from api import waiting
 from api.call import Answer, Call
 from api.waiting import Later, Parked
@@ -11,7 +13,7 @@ from inbox.errors import InvalidRequest
 from inbox.ids import cursor
 from inbox.message import Message
 from inbox.poll import Filter
-from inbox.send import Letter
+from inbox.send import Letter, Sent
 
 
 def send_one(call: Call) -> Answer | Parked:
@@ -21,9 +23,14 @@ def send_one(call: Call) -> Answer | Parked:
     on the task, or 202 with the message when the time is up.
     """
     if call.wait is not None:
-        return _reply(call, call.wait)
-    letter = _letter(call.path["agent"], call.body, _header_key(call))
-    sent, again = send.send(call.actor, letter)
+        return reply(call, call.wait)
+    asked = letter(call.path["agent"], call.body, header_key(call))
+    return sent_answer(call, send.send(call.actor, asked))
+
+
+def sent_answer(call: Call, done: Sent) -> Answer | Parked:
+    """What a send answers at once; or, if the caller has patience, a wait for what comes back."""
+    sent, again = done.message, done.replayed
     patience = waiting.seconds(call)
     if patience and not call.final:
         wait = Wait([Address(call.actor.realm, sent.sender)], patience, kept=(sent, again))
@@ -33,7 +40,8 @@ def send_one(call: Call) -> Answer | Parked:
     return Answer(sent, status, _sent_headers(sent, again))
 
 
-def _reply(call: Call, wait: Wait) -> Answer | Parked:
+def reply(call: Call, wait: Wait) -> Answer | Parked:
+    """What has come back for a message that was sent, once there is something."""
     sent, again = wait.kept
 
     def look(last: bool) -> Answer | Later:
@@ -51,9 +59,9 @@ def _sent_headers(sent: Message, again: bool) -> tuple[tuple[str, str], ...]:
 
 def send_many(call: Call) -> Answer:
     """201 with the messages, or 200 when all of them were sent before with the same keys."""
-    key = _header_key(call)
+    key = header_key(call)
     letters = [
-        _letter(item["to"], item, f"{key}#{index}" if key else None)
+        letter(item["to"], item, f"{key}#{index}" if key else None)
         for index, item in enumerate(call.body["messages"])
     ]
     sent = send.send_many(call.actor, letters)
@@ -62,24 +70,39 @@ def send_many(call: Call) -> Answer:
     return Answer(payload, 200 if again else 201, _replayed(again))
 
 
-def _letter(to: str, body: dict[str, Any], header_key: str | None) -> Letter:
+def letter(to: str, body: dict[str, Any], in_header: str | None) -> Letter:
+    """What is to be sent, from a body and the header's key."""
     key = body.get("idempotency_key")
-    if header_key and key and header_key != key:
+    if in_header and key and in_header != key:
         errors = [{"pointer": "/idempotency_key", "detail": "is not the header Idempotency-Key"}]
         raise InvalidRequest("Idempotency-Key and idempotency_key differ.", errors=errors)
     return Letter(
         to=to,
         type=body["type"],
-        content=body.get("content"),
+        content=_content(body),
         task_id=body.get("task_id"),
         reply_to=body.get("reply_to"),
         expires_in=body.get("expires_in"),
         deliver_in=body.get("deliver_in"),
-        idempotency_key=key or header_key,
+        extend_on_progress=body.get("extend_on_progress", False),
+        idempotency_key=key or in_header,
     )
 
 
-def _header_key(call: Call) -> str | None:
+def _content(body: dict[str, Any]) -> Any:
+    """The content; of a progress that has none, what it says in fields of its own."""
+    said = {key: body[key] for key in ("percent", "note") if key in body}
+    if not said:
+        return body.get("content")
+    if body["type"] != "progress" or "content" in body:
+        detail = "is for a progress without content"
+        errors = [{"pointer": f"/{key}", "detail": detail} for key in said]
+        raise InvalidRequest(f"/{next(iter(said))} {detail}.", errors=errors)
+    return msgspec.json.encode(said)
+
+
+def header_key(call: Call) -> str | None:
+    """The header Idempotency-Key; raises ``InvalidRequest`` for one that cannot be."""
     # WSGI gives a header's bytes as latin-1; a key in a body is UTF-8.
     key = call.headers.get("HTTP_IDEMPOTENCY_KEY", "")
     key = key if key.isascii() else key.encode("latin-1").decode(errors="backslashreplace")
@@ -99,6 +122,11 @@ def look(call: Call) -> Answer | Parked:
 
     With ``wait``: once there is a message or, with If-None-Match, a change.
     """
+    return look_at(call, call.path["agent"])
+
+
+def look_at(call: Call, address: str) -> Answer | Parked:
+    """The same for any address."""
     query, patience = call.query, waiting.seconds(call)
     if patience and "after" in query:
         errors = [{"pointer": "?wait", "detail": "does not go with after"}]
@@ -113,7 +141,7 @@ def look(call: Call) -> Answer | Parked:
     known = call.headers.get("HTTP_IF_NONE_MATCH", "")
 
     def once(last: bool) -> Answer | Later:
-        found = poll.poll(call.actor, call.path["agent"], wanted, query["limit"])
+        found = poll.poll(call.actor, address, wanted, query["limit"])
         same = _matches(known, found.tag)
         if not last and (same or (not known and not found.messages)):
             return Later.RUNG
@@ -122,7 +150,7 @@ def look(call: Call) -> Answer | Parked:
             return Answer(b"", 304, headers)
         return Answer(_page(found.messages, found.next), headers=headers)
 
-    addresses = poll.addresses(call.actor, call.path["agent"]) if patience else ()
+    addresses = poll.addresses(call.actor, address) if patience else ()
     return waiting.until(call, patience, addresses, once)
 
 
@@ -142,7 +170,7 @@ def count(call: Call) -> Answer:
 
 def ack(call: Call) -> Answer:
     """The message, acknowledged."""
-    return Answer(acks.ack(call.actor, call.path["message"]))
+    return Answer(acks.ack(call.actor, call.path["message"], call.body.get("receipt")))
 
 
 def ack_many(call: Call) -> Answer:

@@ -41,4 +41,9 @@ def history(call: Call) -> Answer | Parked:
 
 def close(call: Call) -> Answer:
     """The summary of the task, closed."""
-    return Answer(tasks.close(call.actor, call.path["task_id"]))
+    return Answer(tasks.close(call.actor, call.path["task_id"], call.body.get("keep")))
+
+
+def purge(call: Call) -> Answer:
+    """The summary of the task, which is about to be removed."""
+    return Answer(tasks.purge(call.actor, call.path["task_id"]))

@@ -8,6 +8,7 @@ from api.routes import ROUTES
 from tests.actors import Agent, Http, ok, refused
 
 PLACES = {"{agent}": "bob", "{message}": "m0000000000000001", "{task_id}": "t"}
+PLACES["{service}"] = "translate"
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "FOO")
 
 
@@ -28,6 +29,7 @@ UNKNOWN = ["/nope", "/agent", "/agents/bob/inbox/nope", "/%", "/%zz", "/..", "/.
 def reads(alice: Agent, bob: Agent) -> list[str]:
     """Every path that can be read, and there is something to read."""
     sent = alice.send(bob, task_id="t")
+    alice.ask("translate")
     return [path.replace(PLACES["{message}"], sent["id"]) for path in READS]
 
 

@@ -83,7 +83,12 @@ class Model:
         assert [seen["id"] for page in pages(bob.try_poll, limit=2) for seen in page] == unread
         count = ok(bob.http.get(f"/agents/{bob.name}/inbox/count"))
         delayed = self.ids(lambda each: each["from"] > clock.now() and not each["acked"])
-        assert count == {"unread": len(unread), "delayed": len(delayed)}
+        assert count == {
+            "unread": len(unread),
+            "delayed": len(delayed),
+            "in_flight": 0,
+            "dead": 0,
+        }
         seen = self.ids(lambda each: each["from"] <= clock.now())
         assert [each["id"] for each in bob.poll(limit=500, status="all")] == seen
         acked = self.ids(lambda each: each["acked"])

@@ -18,6 +18,7 @@ ROWS = "primary key"
 FITTING = {
     ROWS: ("seq",),
     "messages_ready": ("realm", "inbox"),
+    "messages_later_task": ("realm", "inbox"),
     "messages_ready_task": ("realm", "inbox"),  # an inbox as a whole is counted from it, too
     "messages_later": ("realm", "inbox"),
     "messages_inbox": ("realm", "inbox"),
@@ -28,6 +29,10 @@ FITTING = {
     "messages_facts": ("realm", "type", "inbox"),
     "messages_names": ("realm", "state_key"),
     "messages_expiry": ("realm", "inbox"),
+    "messages_deadlines": ("realm", "expr"),
+    "messages_due": ("realm", "expr"),
+    "messages_fact_ends": ("realm", "expr"),
+    "messages_task_agents": ("realm", "task_id"),
 }
 
 
@@ -103,7 +108,8 @@ def _of_sqlite(line: str) -> Scan | None:
     index = ROWS if how.startswith("INTEGER PRIMARY KEY") else None
     if named := re.search(r"INDEX (\w+)", how):
         index = named[1]
-    columns = tuple(re.findall(r"(\w+)[=<>]+\?", how.replace("rowid", "seq")))
+    how = how.replace("<expr>", "expr").replace("rowid", "seq")
+    columns = tuple(re.findall(r"(\w+)[=<>]+\?", how))
     # "ANY(realm)" is a skip-scan: the index is walked.
     return Scan(found[1], None if "ANY(" in how or not columns else index, columns)
 
@@ -113,7 +119,9 @@ def _of_postgresql(node: dict[str, Any], alias: str = "", above: str = "") -> It
     if "Index Name" in node:
         index = ROWS if node["Index Name"] == "messages_pkey" else node["Index Name"]
         condition = node.get("Index Cond", "")
-        columns = re.findall(r"\((?:\(- )?(\w+)\)? (?:=|<|>|<=|>=) ", condition)
+        negative = re.sub(r"\(- (?:visible_at|expires_at)\)", "(- expr)", condition)
+        negative = re.sub(r"COALESCE\(\(- expr\), '0'::bigint\)", "expr", negative)
+        columns = re.findall(r"\((?:\(- )?(\w+)\)? (?:=|<|>|<=|>=) ", negative)
         if index == ROWS and above == "Limit" and "Filter" not in node:
             columns.append("seq")  # its first or its last row
         if index in FITTING:
