@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from inbox import names, presence, terms
+from inbox import bell, names, presence, terms
 from inbox.errors import AgentNotFound, NameDiffersInCase, NameTaken
 from inbox.message import timestamp
 from inbox.names import Actor
@@ -65,6 +65,7 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     facts.remove([fact.seq for fact in moves.names_of(realm, name) if fact.state_key not in kept])
     for alias in aliases:
         moves.inbox(realm, alias, name)
+    _collect(realm, name, [name, *aliases])
     revived = any(fact.settled_at is not None for fact in owned)
     if revived:
         _revive(realm, name)
@@ -72,6 +73,17 @@ def register(actor: Actor, name: str, fields: Mapping[str, Any]) -> tuple[Agent,
     if "max_attempts" in fields or "lease_seconds" in fields:
         _queue(realm, name, details)
     return read(actor, name), new
+
+
+def _collect(realm: str, name: str, spellings: list[str]) -> None:
+    """Bring in what was sent to these names in another case, before anybody had them."""
+    waiting = facts.of(realm, "awaited", [names.key(spelling) for spelling in spellings])
+    for fact in waiting.values():
+        spelling = json.loads(fact.content or "null")
+        if spelling not in spellings:
+            moves.inbox(realm, spelling, name)
+    facts.remove([fact.seq for fact in waiting.values()])
+    bell.written(realm, name, "")  # whoever waits for the agent's mail may have some now
 
 
 def _queue(realm: str, name: str, details: Mapping[str, Any]) -> None:

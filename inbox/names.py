@@ -27,7 +27,7 @@ MESSAGE_TYPES = (
 )
 OPENING_TYPES = ("request", "question", "message")  # may begin a thread without a task id
 FACT_TYPES = ("name", "agent", "seen", "room", "member", "worker", "token", "invite", "box",
-              "note", "closed", "retired", "queue", "sweep")  # fmt: skip
+              "note", "closed", "retired", "queue", "sweep", "awaited")  # fmt: skip
 
 
 class Actor(NamedTuple):

@@ -78,7 +78,22 @@ def send(actor: Actor, letter: Letter) -> Sent:
         unknown = reason.recipient is None
         if unknown:  # and stays so until the message is there
             facts.hold(draft.realm, draft.to, alone=False)
+            _await(draft)
     raise StoreBusy("What stood in the way of the message kept changing.")
+
+
+def _await(draft: Draft) -> None:
+    """Keep the spelling under which mail waits for a name that is not on record.
+
+    Mail under another spelling would never be found once the name registers.
+    """
+    waiting = facts.get(draft.realm, "awaited", draft.to_key)
+    if waiting is None:
+        facts.state(draft.realm, "awaited", draft.to_key, draft.sender, draft.to_spelt, once=True)
+        waiting = facts.get(draft.realm, "awaited", draft.to_key)
+    if waiting is not None and waiting.content != draft.to_spelt:
+        known = json.loads(waiting.content or "null")
+        raise NameDiffersInCase(f"Mail waits for {known}, which differs from {draft.to} in case.")
 
 
 def _consequences(realm: str, row: Row) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inbox import presence, turn
+from inbox import bell, presence, turn
 from models import facts
 from tests.actors import Agent, Http, ok, refused
 
@@ -220,3 +220,25 @@ def test_a_name_that_is_given_up_at_this_moment_is_asked_for_again(
     monkeypatch.setattr(facts, "names", lambda *given: answers.pop() if answers else names(*given))
     assert bob.register(description="again")["description"] == "again"
     assert answers == []
+
+
+def test_mail_that_waits_under_another_case_is_found_when_the_name_registers(
+    alice: Agent, agent: Callable
+) -> None:
+    sent = alice.send("Carol", content=1)
+    refused(alice.try_send("carol"), 409, "name_differs_in_case")
+    carol = agent("carol")
+    carol.register()
+    assert [each["id"] for each in carol.poll()] == [sent["id"]]
+    refused(alice.try_send("Carol"), 409, "name_differs_in_case")
+    alice.send(carol, content=2)
+    assert carol.count() == 2
+
+
+def test_whoever_waits_hears_of_mail_that_comes_with_an_alias(alice: Agent, bob: Agent) -> None:
+    alice.send("translator")
+    wait = bell.Wait([bell.Address("default", "bob")], 20)
+    bob.register(aliases=["translator"])
+    assert wait.rung
+    wait.cancel()
+    assert bob.count() == 1
