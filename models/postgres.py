@@ -5,9 +5,9 @@ psycopg2 would block for ever. So the client waits by itself, with an end.
 """
 
 import contextlib
+import functools
 import os
 import select
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -39,20 +39,18 @@ TRANSIENT = (
     errorcodes.SERIALIZATION_FAILURE,
 )
 
-deadline = threading.local()
-
 
 class DeadlinePassed(psycopg2.OperationalError):
-    """The server did not answer before the thread's deadline."""
+    """The server did not answer before the connection's deadline."""
 
 
 def wait(connection: extensions.connection) -> None:
-    """Wait for the server, but not beyond the thread's deadline.
+    """Wait for the server, but not beyond the deadline of a connection of ours.
 
     At what this raises psycopg2 closes the connection. It holds the
     connection's lock meanwhile: to close it here would wait for ever.
     """
-    ends = time.monotonic() + getattr(deadline, "seconds", 5.0)
+    ends = time.monotonic() + getattr(connection, "patience", NO_DEADLINE)
     while (state := connection.poll()) != extensions.POLL_OK:
         poller = select.poll()  # a new one: while it connects, a connection may change its socket
         poller.register(
@@ -71,6 +69,7 @@ AWAY = (
     peewee.InterfaceError,
 )
 HURRY = 0.02  # seconds
+NO_DEADLINE = 3600.0  # seconds: of a connection that is not ours
 UNKNOWN = """
 SELECT 1 FROM pg_class WHERE oid = to_regclass('messages') AND reltuples < 0
   AND pg_relation_size(oid) > 1000000
@@ -85,10 +84,11 @@ class Connection(extensions.connection):
     statement, in the same round trip.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, patience: float, *arguments: Any, **options: Any) -> None:
+        self.patience = patience  # seconds that one wait for the server may take
         self.prepared: set[str] = set()
         self.ahead: list[str] = []
+        super().__init__(*arguments, **options)
 
 
 class PostgreSQL(peewee.PostgresqlDatabase):
@@ -99,17 +99,15 @@ class PostgreSQL(peewee.PostgresqlDatabase):
 
     def __init__(self, url: SplitResult, timeout: float) -> None:
         self.place = url.netloc.rpartition("@")[2] or "its socket"
-        self.deadline = timeout
         self.synced = 0.0
         self.lock_patience = timeout / 2  # seconds a statement waits for somebody's lock
         extensions.set_wait_callback(wait)
         asked = f"?{url.query}" if url.query else ""
         # Not geturl(), which loses the slashes of a URL without a host.
         text = f"{url.scheme}://{url.netloc}{url.path}{asked}"
-        super().__init__(text, connection_factory=Connection)
+        super().__init__(text, connection_factory=functools.partial(Connection, timeout))
 
     def _connect(self) -> extensions.connection:
-        deadline.seconds = self.deadline
         connection: Connection = super()._connect()  # type: ignore[misc]
         with connection.cursor() as cursor:
             cursor.execute(

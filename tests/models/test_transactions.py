@@ -269,7 +269,7 @@ def test_after_a_backend_was_killed_between_two_units_the_next_request_works(sto
     turn.alone(put)
     assert len(seqs()) == 2
     kill(backend())
-    assert turn.reading(lambda: inboxes.count("main", "bob", "bob"))[1] == 2
+    assert turn.reading(lambda: inboxes.count("main", "bob", "bob"))[1].unread == 2
 
 
 @only_postgresql
