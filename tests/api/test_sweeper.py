@@ -1,6 +1,7 @@
 """The sweeper: one process at a time, in small batches, seen by all."""
 
 from collections.abc import Callable
+
 import pytest
 
 from inbox import housekeeping, presence, sweeper, turn
