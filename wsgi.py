@@ -35,6 +35,8 @@ control_socket_disable = True
 forwarded_allow_ips = ""  # no proxy is believed unless one is configured
 accesslog = None  # the service writes its own line a request
 proc_name = "taskpost"
+if os.access("/dev/shm", os.W_OK):
+    worker_tmp_dir = "/dev/shm"  # the heartbeat's file, also where nothing else may be written
 
 _beside: list[Any] = []
 

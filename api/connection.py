@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
     def rearm(self) -> None:
         """Set the deadline for what the connection has come to do."""
         inbound, worker = self.inbound, self.worker
-        if self.phase >= STALLED:
+        if self.phase >= STALLED or not (inbound.state or self.current or inbound.pending):
             return
         if self.owes():
             self.phase, self.deadline = BUSY, inf
@@ -194,13 +194,15 @@ class Connection(asyncio.BufferedProtocol):
         """Call the application; the worker decides what becomes of its answer."""
         worker = self.worker
         self.current = request
-        environ = self.ran = request.environ.copy()
+        environ = self.ran = request.environ_to_run()
         self.status = None
         self.keep = request.keep_alive
         if request.refusal is not None:
             self.deliver(self.problem(*request.refusal.args))
             return
-        worker.count()
+        worker.nr += 1
+        if worker.nr == worker.max_requests:
+            worker.retire()
         self.written = []
         environ["wsgi.input"] = BytesIO(request.body)
         environ["taskpost.park"] = self.park
@@ -288,13 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.keep:
             self.leave()
         elif self.phase != STALLED:
-            self.idle()
-
-    def idle(self) -> None:
-        """Nothing is to do until the client's next request."""
-        worker = self.worker
-        waits = worker.stop_linger if worker.stopping else worker.keepalive
-        self.phase, self.deadline = IDLE, monotonic() + waits
+            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
 
     def leave(self) -> None:
         """End the connection once the client has what was written.
@@ -447,6 +443,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         if self.phase == STALLED:
-            self.idle()
+            self.phase, self.deadline = IDLE, monotonic() + self.worker.keepalive
             self.rearm()
             self.flow()

@@ -1,6 +1,6 @@
 """The head of a request: what it means to WSGI (PEP 3333), and what makes it refused.
 
-Tables and functions only: nothing here knows a socket or a connection.
+Nothing here knows a socket or a connection.
 """
 
 import ipaddress
@@ -18,6 +18,38 @@ HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 ABSOLUTE = re.compile(r"https?://([^/?]+)([/?].*)?", re.IGNORECASE)
 LONGEST_NAME = 300  # bytes of a host or of a header's name
 CACHED = 1000  # entries of each table below: clients choose the keys
+
+
+class Familiar:
+    """Heads that have come before, byte for byte, at one listening socket.
+
+    Agents ask the same thing over and over; what a head means need not be
+    found out each time. ``heads`` has the environ and the body's length for
+    each: never to be written to. ``base`` is what every environ begins with.
+    """
+
+    MOST = 500
+    LONGEST = 2048  # bytes
+
+    def __init__(self, base: Environ) -> None:
+        self.base = base
+        self.heads: dict[bytes, tuple[Environ, int]] = {}
+        self.met: set[int] = set()
+
+    def meet(self, head: bytes, environ: Environ, length: int) -> None:
+        """Keep a good head, once it has come twice: most of those that are unique never do."""
+        if len(head) > self.LONGEST:
+            return
+        mark = hash(head)
+        if mark in self.met:
+            if len(self.heads) >= self.MOST:
+                self.heads.clear()
+            self.heads[head] = environ, length
+            return
+        if len(self.met) >= 10 * self.MOST:
+            self.met.clear()
+        self.met.add(mark)
+
 
 VERSIONS = {"1.1": "HTTP/1.1", "1.0": "HTTP/1.0"}
 VERSIONS_KNOWN = "The version is not 1.1 or 1.0."
@@ -154,8 +186,8 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return getattr(found, "ipv4_mapped", None) or found
 
 
-def forwarded(environ: Environ, proxies: Networks) -> None:
-    """Believe what a trusted proxy says of its client.
+def forwarded(environ: Environ, peer: tuple[str, str], proxies: Networks) -> tuple[str, str]:
+    """Believe what a trusted proxy, the peer, says of its client; returns that one's address.
 
     The client is the last hop that is not a proxy of ours: what stands before
     it in X-Forwarded-For, the client may have written itself.
@@ -164,12 +196,13 @@ def forwarded(environ: Environ, proxies: Networks) -> None:
         client = address(hop.strip())
         if client is None:
             break
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = str(client), ""
+        peer = str(client), ""
         if not any(client in network for network in proxies):
             break
     scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").lower()
     if scheme in ("http", "https"):
         environ["wsgi.url_scheme"] = scheme
+    return peer
 
 
 def replay(length: int | None) -> bytes:

@@ -77,9 +77,12 @@ def _many(field: Any) -> bool:
 def body(environ: Mapping[str, Any], most: int) -> bytes:
     """The body as sent, decompressed; raises ``BodyTooLarge`` beyond ``most`` bytes."""
     length = environ.get("CONTENT_LENGTH") or ""
-    if LENGTH.fullmatch(length) and (len(length) > 18 or int(length) > most):
-        raise BodyTooLarge(f"The body has {length[:18]} bytes or more, the limit is {most}.")
-    raw = environ["wsgi.input"].read(most + 1) if length or _chunked(environ) else b""
+    promised = int(length[:18]) if LENGTH.fullmatch(length) else 0
+    if promised > most:
+        raise BodyTooLarge(f"The body has {promised} bytes or more, the limit is {most}.")
+    raw = _read(environ["wsgi.input"], most + 1) if length or _chunked(environ) else b""
+    if len(raw) < promised:
+        raise InvalidJson(f"The body ends after {len(raw)} of {promised} bytes.")
     if len(raw) > most:
         raise BodyTooLarge(f"The body has more than {most} bytes, the limit.")
     encoding = environ.get("HTTP_CONTENT_ENCODING", "").strip().lower()
@@ -88,6 +91,13 @@ def body(environ: Mapping[str, Any], most: int) -> bytes:
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedEncoding(f"The body is encoded as {encoding[:40]!r}.")
     return _gunzip(raw, most)
+
+
+def _read(source: Any, most: int) -> bytes:
+    try:
+        return source.read(most)  # type: ignore[no-any-return]
+    except Exception as error:  # every server has its own
+        raise InvalidJson("The body breaks off, or its chunks cannot be read.") from error
 
 
 def _chunked(environ: Mapping[str, Any]) -> bool:

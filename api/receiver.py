@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httptools
 
 from api import heads
-from api.heads import Environ
+from api.heads import Environ, Familiar
 from api.refusals import UNFORESEEN, Refusal
 
 if TYPE_CHECKING:
@@ -23,31 +23,37 @@ NOTHING, HEAD, BODY = range(3)  # what is being received
 class Request:
     """One request, kept as it came: it may have to run more than once."""
 
-    __slots__ = ("began", "body", "environ", "extra", "keep_alive", "refusal", "reruns")
+    body = b""
+    extra: Environ | None = None  # what its next run is told besides
+    refusal: Refusal | None = None  # its answer, if the application is not to run
+    reruns = 0
+    began = 0.0
 
-    def __init__(self, environ: Environ, keep_alive: bool) -> None:
-        self.environ = environ
+    def __init__(self, environ: Environ, peer: tuple[str, str], keep_alive: bool) -> None:
+        self.environ = environ  # without REMOTE_ADDR and REMOTE_PORT: others may share it
+        self.peer = peer  # which are these
         self.keep_alive = keep_alive
-        self.body = b""
-        self.extra: Environ | None = None  # what its next run is told besides
-        self.refusal: Refusal | None = None  # its answer, if the application is not to run
-        self.reruns = 0
-        self.began = 0.0
+
+    def environ_to_run(self) -> Environ:
+        """A copy for the application, which may do with it what it likes."""
+        environ = self.environ.copy()
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = self.peer
+        return environ
 
 
 class Receiver:
     """The requests of one connection; ``feed`` it. ``peer`` is the client's address and port."""
 
     __slots__ = (
-        "backlog", "base", "body", "gap", "got", "last", "limits", "parser", "peer", "pending",
+        "backlog", "body", "familiar", "gap", "got", "last", "limits", "parser", "peer", "pending",
         "proxied", "raw", "replay", "request", "state", "url",
     )  # fmt: skip
 
     def __init__(
-        self, limits: "LoopWorker", base: Environ, peer: tuple[str, str], proxied: bool
+        self, limits: "LoopWorker", familiar: Familiar, peer: tuple[str, str], proxied: bool
     ) -> None:
         self.limits = limits
-        self.base = base
+        self.familiar = familiar
         self.peer = peer
         self.proxied = proxied  # what it says of its client is believed
         self.parser: Any = None  # while nothing is being received there need not be one
@@ -87,7 +93,28 @@ class Receiver:
             self.parser = None
 
     def feed(self, data: memoryview) -> None:
-        """Parse what has come."""
+        """Take in what has come: a familiar request as it is, all else through the parser."""
+        if self.state != NOTHING or self.gap or self.proxied:
+            self._parse(data)
+            return
+        sent = bytes(data)
+        end = sent.find(b"\r\n\r\n") + 4
+        head = sent[:end]
+        known = self.familiar.heads.get(head)
+        if known is not None and known[1] == len(sent) - end:
+            request = Request(known[0], self.peer, True)
+            request.body = sent[end:]
+            self.pending.append(request)
+            self.backlog += REQUEST_COST + known[1]
+            return
+        waiting = len(self.pending)
+        self._parse(data)
+        if self.state == NOTHING and not self.gap and len(self.pending) == waiting + 1:
+            request = self.pending[-1]
+            if request.keep_alive and len(request.body) == len(sent) - end:
+                self.familiar.meet(head, request.environ, len(request.body))
+
+    def _parse(self, data: memoryview) -> None:
         if self.parser is None:
             self.parser = httptools.HttpRequestParser(self)
         self.gap += len(data)
@@ -102,8 +129,15 @@ class Receiver:
             self.refuse(error)
         if offered is not None:
             self._decline(data[offered:])
-        elif self.gap > self.limits.max_head:
-            self.refuse(Refusal("headers_too_large", f"The limit is {self.limits.max_head} bytes."))
+        elif self.gap > self.limits.max_line:
+            self._check_gap()
+
+    def _check_gap(self) -> None:
+        limits = self.limits
+        if len(self.url) > limits.max_line:
+            self.refuse(Refusal("uri_too_long", f"The limit is {limits.max_line} bytes."))
+        elif self.gap > limits.max_head:
+            self.refuse(Refusal("headers_too_large", f"The limit is {limits.max_head} bytes."))
 
     def _decline(self, data: memoryview) -> None:
         """Go on in HTTP/1.1 after an offer to upgrade, as RFC 9110, 7.8 allows.
@@ -115,7 +149,7 @@ class Receiver:
             self.parser.feed_data(self.replay)
             self.replay = b""
         if data:
-            self.feed(data)
+            self._parse(data)
 
     def refuse(self, error: BaseException) -> None:
         """Make an error the answer of the request that is being received, and that the last."""
@@ -135,9 +169,7 @@ class Receiver:
         return Refusal("bad_request", f"{error}.")
 
     def _begun(self, keep_alive: bool) -> Request:
-        environ = self.base.copy()
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = self.peer
-        return Request(environ, keep_alive)
+        return Request(self.familiar.base.copy(), self.peer, keep_alive)
 
     def _line_up(self, request: Request) -> None:
         self.state = NOTHING
@@ -156,8 +188,6 @@ class Receiver:
 
     def on_url(self, url: bytes) -> None:
         self.url += url
-        if len(self.url) > self.limits.max_line:
-            raise Refusal("uri_too_long", f"The limit is {self.limits.max_line} bytes.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.raw += (name, value)  # or a trailer, which nobody looks at
@@ -179,7 +209,7 @@ class Receiver:
         if "HTTP_UPGRADE" in environ and length != 0 and parser.should_upgrade():
             self.replay = heads.replay(length)
         if self.proxied:
-            heads.forwarded(environ, limits.proxies)
+            request.peer = heads.forwarded(environ, self.peer, limits.proxies)
         self.state = BODY
         self.got = 0
 

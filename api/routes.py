@@ -46,7 +46,8 @@ ROUTES = (
     ),
     Route(
         "DELETE", "/agents/{agent}", agents.delete, "deleteAgent", "The same as retire",
-        {200: (shapes.AgentDeleted, "The agent has retired.")}, problems=(AgentNotFound, NameDiffersInCase),
+        {200: (shapes.AgentDeleted, "The agent has retired.")},
+        problems=(AgentNotFound, NameDiffersInCase),
     ),
     Route(
         "POST", "/agents/{agent}/inbox", inbox.send_one, "sendMessage",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from api.worker import LoopWorker
 
 RERUNS = 5  # how often a request is run again after its turn; then it is answered 503
-YIELD = (0.001, 0.01)  # seconds before the first of these; twice as long before the second
+YIELD = (0.001, 0.01)  # seconds before the second of these; twice as long before the third
 
 
 class Turns(Protocol):
@@ -77,8 +77,7 @@ class Turn:
             return False
         request.reruns += 1
         self.end()
-        # Two that stand in each other's way must not both come back at once, again and again.
-        pause = random.uniform(*YIELD) * request.reruns
+        pause = random.uniform(*YIELD) * (request.reruns - 1)
         self.worker.loop.call_later(pause, connection.rerun)
         return True
 

@@ -27,6 +27,7 @@ from gunicorn.workers.base import Worker
 
 from api import heads
 from api.connection import Connection
+from api.heads import Familiar
 from api.receiver import Receiver, Request
 from api.turn import Turn, Turns
 
@@ -65,7 +66,7 @@ class LoopWorker(Worker):
             signal.signal(number, self.told)
         self.loop.add_reader(self.PIPE[0], self.prodded)
         self.configure()
-        self.listeners = [(sock, self.base(sock)) for sock in self.sockets]
+        self.listeners = [(sock, Familiar(self.base(sock))) for sock in self.sockets]
         self.connections: set[Connection] = set()
         self.opening: set[asyncio.Task[Any]] = set()
         self.parked = 0
@@ -154,10 +155,11 @@ class LoopWorker(Worker):
         if self.stopping:
             return
         self.alive, self.stopping = False, True
+        self.keepalive = min(self.keepalive, self.stop_linger)
         # A little before gunicorn loses patience and kills.
         self.grace = monotonic() + 0.9 * self.cfg.graceful_timeout
-        for sock, base in self.listeners:
-            self.accept(sock, base)  # those have connected before the end
+        for sock, familiar in self.listeners:
+            self.accept(sock, familiar)  # those have connected before the end
         self.pause_listening()
         for sock in self.sockets:
             sock.close()
@@ -182,20 +184,18 @@ class LoopWorker(Worker):
     def unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.log.error(context["message"], exc_info=context.get("exception"))
 
-    def count(self) -> None:
-        """One more request; gunicorn's max_requests ends the worker."""
-        self.nr += 1
-        if self.nr == self.max_requests:
-            self.log.info("Autorestarting worker after current request.")
-            self.loop.call_soon(self.stop)
+    def retire(self) -> None:
+        """gunicorn's max_requests have run."""
+        self.log.info("Autorestarting worker after current request.")
+        self.loop.call_soon(self.stop)
 
     # --- connections
 
     def listen(self) -> None:
         if not self.listening and self.has_room():
             self.listening = True
-            for sock, base in self.listeners:
-                self.loop.add_reader(sock.fileno(), self.accept, sock, base)
+            for sock, familiar in self.listeners:
+                self.loop.add_reader(sock.fileno(), self.accept, sock, familiar)
 
     def pause_listening(self) -> None:
         if self.listening:
@@ -206,7 +206,7 @@ class LoopWorker(Worker):
     def has_room(self) -> bool:
         return len(self.connections) + len(self.opening) < self.room
 
-    def accept(self, sock: Any, base: heads.Environ) -> None:
+    def accept(self, sock: Any, familiar: Familiar) -> None:
         for _ in range(ACCEPTS):
             if not self.has_room():
                 self.pause_listening()  # until one leaves
@@ -223,7 +223,7 @@ class LoopWorker(Worker):
             if client.family != socket.AF_UNIX:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = (address[0], str(address[1])) if isinstance(address, tuple) else ("", "")
-            inbound = Receiver(self, base, peer, self.trusts(peer[0]))
+            inbound = Receiver(self, familiar, peer, self.trusts(peer[0]))
             connection = Connection(self, inbound)
             task = self.loop.create_task(self.open(connection, client))
             self.opening.add(task)

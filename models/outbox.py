@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from models import clock, database
-from models.rows import COLUMNS, HIDDEN, RETURNED, WIDTH, WORKS_ON, Row, row, stored
+from models.rows import COLUMNS, HIDDEN, WIDTH, WORKS_ON, Row, row, stored
 from models.statement import Statement
 
 # Who the names belong to, and the message replied to if the sender has a part in it.
@@ -68,7 +68,7 @@ SEND = Statement(
     WHERE ({CLOSED.format(task="k.task_id")}) IS NULL AND k.task_id IS NOT NULL
       AND NOT (:type IN ('done', 'failed') AND {LOOPS})
     ON CONFLICT (realm, sender, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
-    RETURNING {RETURNED}
+    RETURNING seq, inbox, task_id, sender, reply_to
     """
 )
 
@@ -139,8 +139,32 @@ def send(draft: Draft, unknown: bool) -> Row | None:
     """
     values: dict[str, Any] = draft._asdict()
     values["content"] = stored(draft.content)
-    found = database.run(SEND, now=clock.now(), unknown=unknown, **values).fetchone()
-    return row(found) if found else None
+    now = clock.now()
+    found = database.run(SEND, now=now, unknown=unknown, **values).fetchone()
+    return _row(draft, now, *found) if found else None
+
+
+def _row(
+    draft: Draft, now: int, seq: int, inbox: str, task_id: str, sender: str, reply_to: int | None
+) -> Row:
+    """The row of a draft, with what the database has found out; the rest need not come back."""
+    return Row(
+        seq=seq,
+        inbox=inbox,
+        task_id=task_id,
+        type=draft.type,
+        sender=sender,
+        content=draft.content,
+        reply_to=reply_to,
+        status=draft.status,
+        visible_at=draft.visible_at,
+        holder=None,
+        attempts=0,
+        created_at=now,
+        settled_at=None if draft.status == "unread" else now,
+        expires_at=draft.expires_at,
+        reason=None,
+    )
 
 
 def explain(draft: Draft) -> Reason:

@@ -5,6 +5,7 @@ psycopg2 would block for ever. So the client waits by itself, with an end.
 """
 
 import contextlib
+import os
 import select
 import threading
 import time
@@ -217,8 +218,11 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         return cursor
 
     def hurry(self) -> None:
-        """Wait for other transactions' locks no longer than a turn may be held up."""
-        self.lock_patience = HURRY
+        """Wait for other transactions' locks no longer than a turn may be held up.
+
+        Of two that wait for each other one must give up first, or both start anew and meet again.
+        """
+        self.lock_patience = HURRY * (2 + os.getpid() % 4) / 5
 
     def hang_up(self) -> None:
         """Close the connection, which ends its transaction."""

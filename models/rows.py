@@ -88,11 +88,14 @@ def page_of(candidates: str, beside: str = "(SELECT 1 AS one) o", extra: str = "
         LEFT JOIN messages m ON m.seq = k.seq
     """
     # SQLite makes row after row as it is asked for them, in the order of the candidates; to have
-    # it sort them again would be to have it read them all. PostgreSQL sends all that it has found.
+    # it sort them again would be to have it read them all. PostgreSQL sends all that it has found:
+    # what fits, and one more, by which it is seen that more follow.
     sized = f"""
         SELECT d.seq FROM (
-            SELECT f.seq, SUM(f.size) OVER (ORDER BY f.seq) - f.size AS before FROM ({candidates}) f
-        ) d WHERE d.before <= :bytes
+            SELECT f.seq, SUM(f.size) OVER (
+                ORDER BY f.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING
+            ) AS before FROM ({candidates}) f
+        ) d WHERE COALESCE(d.before, 0) <= :bytes
     """.replace("{size}", ", COALESCE(octet_length(m.content), 0) AS size")
     return Statement(
         sql.format(chosen=candidates.replace("{size}", "")),

@@ -39,6 +39,14 @@ class Asked:
         raw = None if body is None else json.dumps(body)
         self.connection.request("GET" if body is None else "POST", path, raw, headers or {})
 
+    @classmethod
+    def through(cls, client: Client) -> "Asked":
+        """With the connection of a client, to ask ``again`` through."""
+        made = cls.__new__(cls)
+        assert client.connection is not None
+        made.connection = client.connection
+        return made
+
     @property
     def socket(self) -> socket.socket:
         """What it is asked through."""
@@ -134,3 +142,41 @@ def asks_nothing(database: str) -> bool:
                 seen.append(cursor.fetchone())
             time.sleep(pause)
     return seen[0] == seen[1]
+
+
+@contextlib.contextmanager
+def client_of_each_worker(server: Server) -> Iterator[dict[int, Client]]:
+    """A connected client for each worker, by its process id; the kernel deals connections out."""
+    found: dict[int, Client] = {}
+    with contextlib.ExitStack() as stack:
+        for number in range(1000):
+            client = stack.enter_context(Client(server.port, f"client-{number}"))
+            assert client.call("GET", "/health")[0] == 200
+            assert client.connection is not None
+            found.setdefault(worker_of(server, client.connection.sock), client)
+            if sorted(found) == sorted(server.workers()):
+                break
+        else:
+            raise AssertionError("one of the workers takes no connections")
+        yield found
+
+
+def worker_of(server: Server, client: socket.socket) -> int:
+    """The process id of the worker that has accepted a client's connection."""
+    near, far = (f"0100007F:{port:04X}" for port in (server.port, client.getsockname()[1]))
+    (inode,) = (
+        fields[9]
+        for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines())
+        if fields[1:3] == [near, far]
+    )
+    (pid,) = (pid for pid in server.workers() if f"socket:[{inode}]" in open_files(pid))
+    return pid
+
+
+def open_files(pid: int) -> set[str]:
+    """What a process has open."""
+    found = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            found.add(os.readlink(file))
+    return found

@@ -20,7 +20,14 @@ import pytest
 
 from tests import postgres
 from tests.acceptance import test_crash
-from tests.acceptance.asking import Asked, asked, asks_nothing, taken_in, until
+from tests.acceptance.asking import (
+    Asked,
+    asked,
+    asks_nothing,
+    client_of_each_worker,
+    taken_in,
+    until,
+)
 from tests.acceptance.clients import Client, Refused, Unanswered
 from tests.acceptance.server import Server, running
 
@@ -124,15 +131,24 @@ class Said(NamedTuple):
 
 
 class Load:
-    """Clients that send without pause, each on a connection that it keeps."""
+    """Clients that send without pause, each on a connection that it keeps, while the block runs."""
 
     def __init__(self, server: Server, clients: int = 8) -> None:
         self.server, self.stopped = server, threading.Event()
+        self.said: list[list[Said]] = [[] for _ in range(clients)]
         self.threads = ThreadPoolExecutor(clients)
-        self.sending = [self.threads.submit(self._send, number) for number in range(clients)]
 
-    def _send(self, number: int) -> list[Said]:
-        said = []
+    def __enter__(self) -> "Load":
+        self.sending = [self.threads.submit(self._send, *each) for each in enumerate(self.said)]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stopped.set()
+        self.threads.shutdown()
+        for each in self.sending:
+            each.result()
+
+    def _send(self, number: int, said: list[Said]) -> None:
         with Client(self.server.port, f"sender-{number}") as client:
             while not self.stopped.is_set():
                 began, content = time.monotonic(), (number, len(said))
@@ -141,28 +157,23 @@ class Load:
                 said.append(Said(content, status, answer.get("code"), took))
                 if status == 503:
                     self.stopped.wait(0.02)
-        return said
 
-    def stop(self) -> list[Said]:
-        """What they were told, all together."""
-        self.stopped.set()
-        return [said for each in self.sending for said in each.result(60)]
-
-
-@contextlib.contextmanager
-def loaded(server: Server) -> Iterator[list[Said]]:
-    """Load for as long as the block runs; what was said is in the list after its end."""
-    said: list[Said] = []
-    load = Load(server)
-    try:
-        yield said
-    finally:
-        said += load.stop()
-        load.threads.shutdown()
+    def await_success(self) -> float:
+        """Seconds until each of the clients has sent a message again."""
+        began, before = time.monotonic(), list(map(len, self.said))
+        until(
+            lambda: all(
+                any(each.status == 201 for each in said[old + 1 :])
+                for said, old in zip(self.said, before, strict=True)
+            ),
+            "the service to recover",
+        )
+        return time.monotonic() - began
 
 
-def judge(server: Server, said: list[Said]) -> None:
+def judge(load: Load) -> None:
     """Hold what lies in the inbox against what the senders were told."""
+    server, said = load.server, [each for said in load.said for each in said]
     with Client(server.port, "reader") as reader:
         stored = [message["content"] for message in reader.pages("/agents/reader/inbox")]
     times = Counter(map(tuple, stored))
@@ -178,14 +189,6 @@ def judge(server: Server, said: list[Said]) -> None:
     print(f"{dict(told)}, slowest {max(each.seconds for each in said):.2f} s")
 
 
-def await_success(server: Server) -> float:
-    """Seconds until a message can be sent again."""
-    began = time.monotonic()
-    with Client(server.port, "alice") as alice:
-        until(lambda: alice.send("bob", "again")[0] == 201, "the service to recover")
-    return time.monotonic() - began
-
-
 @pytest.fixture(scope="module")
 def own() -> Iterator[postgres.Server]:
     """A PostgreSQL that these tests may freeze."""
@@ -198,29 +201,26 @@ def test_a_database_that_stands_still_is_survived_by_every_worker(own: postgres.
         own.database("taskpost_frozen") as url,
         running(url, workers=2, database_timeout=1) as server,
     ):
-        await_success(server)
         paths = [f"/agents/sleeper-{number}/inbox?wait=30" for number in range(20)]
         with asked(server.port, paths) as waits:
             taken_in(server)
             workers = server.workers()
-            with loaded(server) as said:
-                time.sleep(0.5)
+            with Load(server) as load:
+                load.await_success()
                 own.freeze()
                 try:
                     time.sleep(3.5)  # each worker finds out for itself, and waits a second for it
                     looks = [health(server) for _ in range(20)]
                 finally:
                     own.thaw()
-                recovery = await_success(server)
-                time.sleep(0.5)
+                recovery = load.await_success()
             print(f"/health: {max(looks) * 1000:.0f} ms at most; recovery: {recovery:.2f} s")
             assert max(looks) < 1
-            assert {each.status for each in said[-8:]} == {201}
             with Client(server.port, "alice") as alice:
                 for number, waiting in enumerate(waits):
                     assert alice.send(f"sleeper-{number}", "wake up")[0] == 201
                     assert len(waiting.answer().json["messages"]) == 1
-        judge(server, said)
+        judge(load)
         assert server.workers() == workers
         assert "Traceback" not in server.log()
         until(lambda: asks_nothing(url), "the watch to rest")
@@ -240,17 +240,16 @@ def test_connections_that_are_cut_again_and_again_lose_nothing(
     database = databases("postgresql")
     others = "datname = current_database() AND pid <> pg_backend_pid()"
     with running(database, workers=2) as server:
-        await_success(server)
         workers = server.workers()
-        with loaded(server) as said:
+        with Load(server) as load:
             for _ in range(15):
                 time.sleep(0.1)
                 run(
                     database,
                     f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}",
                 )
-        await_success(server)
-        judge(server, said)
+            load.await_success()
+        judge(load)
         assert server.workers() == workers
         assert "Traceback" not in server.log()
 
@@ -267,14 +266,14 @@ def test_a_disk_that_is_full_again_and_again_loses_nothing(tmp_path: Path) -> No
     with running(f"sqlite:///{tmp_path}/a.db") as server:
         grow(server)
         workers = server.workers()
-        with loaded(server) as said:
+        with Load(server) as load:
             for _ in range(8):
-                time.sleep(0.1)
+                load.await_success()
                 with full_disk(server):
                     time.sleep(0.1)
-        await_success(server)
-        judge(server, said)
-        assert {503, 201} == {each.status for each in said}
+            load.await_success()
+        judge(load)
+        assert {each.status for said in load.said for each in said} == {201, 503}
         assert server.workers() == workers
         assert "Traceback" not in server.log()
 
@@ -356,25 +355,25 @@ def test_workers_that_cross_on_two_keys_do_not_stall(
     postgres_server: postgres.Server, databases: Callable[[str], str]
 ) -> None:
     """Each holds one key and wants the other, until one of them lets go and tries again."""
-    database = databases("postgresql")
     together = threading.Barrier(2)
-    crossed = lock_timeouts(postgres_server)
-    with running(database) as here, running(database) as there:
-        await_success(here), await_success(there)
-        with ThreadPoolExecutor(2) as threads:
-            sending = [
-                threads.submit(send_crossing, server, together, order)
-                for server, order in ((here, "ab"), (there, "ba"))
-            ]
-            took = sorted(seconds for each in sending for seconds in each.result(120))
-        with Client(here.port, "reader") as reader:
+    before = lock_timeouts(postgres_server)
+    with (
+        running(databases("postgresql"), workers=2) as server,
+        client_of_each_worker(server) as clients,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        sending = [
+            threads.submit(send_crossing, client, together, order)
+            for client, order in zip(clients.values(), ("ab", "ba"), strict=True)
+        ]
+        took = sorted(seconds for each in sending for seconds in each.result(120))
+        with Client(server.port, "reader") as reader:
             stored = [message["content"] for message in reader.pages("/agents/reader/inbox")]
-        for server in (here, there):
-            assert "Traceback" not in server.log()
+        assert "Traceback" not in server.log()
     assert Counter(stored) == dict.fromkeys(
         (f"{number}-{key}" for number in range(ROUNDS) for key in "ab"), 1
     )
-    crossed = lock_timeouts(postgres_server) - crossed
+    crossed = lock_timeouts(postgres_server) - before
     shown = [f"{value * 1000:.0f}" for value in (statistics.median(took), took[-3], took[-1])]
     print(f"{crossed} crossed; median, third worst, worst, in ms: {shown}")
     assert crossed
@@ -382,29 +381,22 @@ def test_workers_that_cross_on_two_keys_do_not_stall(
     assert took[-1] < 1  # what a deadlock would take to be found
 
 
-def send_crossing(server: Server, together: threading.Barrier, order: str) -> list[float]:
+def send_crossing(client: Client, together: threading.Barrier, order: str) -> list[float]:
     """Send batches whose two messages have the keys of the other's, in this order."""
     took, busy = [], 0
-    with Client(server.port, "alice") as client:
-        for number in range(ROUNDS):
-            names = [f"{number}-{key}" for key in order]
-            messages = [
-                {"to": "reader", "type": "request", "task_id": "t", "content": name}
-                | {"idempotency_key": name}
-                for name in names
-            ]
-            together.wait(60)
-            began = time.monotonic()
-            while True:
-                status, answer = client.call(
-                    "POST", "/messages", {"from": "alice", "messages": messages}
-                )
-                if status != 503:
-                    break
-                busy += 1
-            took.append(time.monotonic() - began)
-            assert status in (200, 201), answer
-            assert [message["content"] for message in answer["messages"]] == names
+    for number in range(ROUNDS):
+        names = [f"{number}-{key}" for key in order]
+        kind = {"to": "reader", "type": "request", "task_id": "t"}
+        messages = [{**kind, "content": name, "idempotency_key": name} for name in names]
+        together.wait(60)
+        began = time.monotonic()
+        while (said := client.call("POST", "/messages", {"from": "alice", "messages": messages}))[
+            0
+        ] == 503:
+            busy += 1
+        took.append(time.monotonic() - began)
+        assert said[0] in (200, 201), said
+        assert [message["content"] for message in said[1]["messages"]] == names
     assert busy < ROUNDS / 10
     return took
 

@@ -5,14 +5,12 @@ measured is printed.
 """
 
 import contextlib
-import os
 import random
 import resource
 import socket
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg2
@@ -23,6 +21,7 @@ from tests.acceptance.asking import (
     answered,
     asked,
     asks_nothing,
+    client_of_each_worker,
     processor_seconds,
     taken_in,
     until,
@@ -169,21 +168,13 @@ def test_who_begins_to_wait_later_has_a_delayed_message_when_it_is_due(
 def test_a_wait_in_one_worker_ends_with_a_message_sent_through_the_other(
     kind: str, databases: Callable[[str], str]
 ) -> None:
-    with running(databases(kind), workers=2) as server, contextlib.ExitStack() as stack:
-        polls: dict[int, Asked] = {}
-        senders: dict[int, Client] = {}
-        for number in range(500):  # until each of the workers has one of either
-            polling = stack.enter_context(contextlib.closing(Asked(server.port, "/health")))
-            polling.answer()
-            polls.setdefault(worker_of(server, polling.socket), polling)
-            sender = stack.enter_context(Client(server.port, f"sender-{number}"))
-            sender.call("GET", "/health")
-            assert sender.connection is not None
-            senders.setdefault(worker_of(server, sender.connection.sock), sender)
-            if len(polls) == len(senders) == 2:
-                break
+    with (
+        running(databases(kind), workers=2) as server,
+        client_of_each_worker(server) as senders,
+        client_of_each_worker(server) as waiters,
+    ):
         workers = server.workers()
-        assert sorted(polls) == sorted(senders) == sorted(workers)
+        polls = {pid: Asked.through(client) for pid, client in waiters.items()}
         took = []
         for number in range(10):
             for place, other in (workers, workers[::-1]):
@@ -194,27 +185,6 @@ def test_a_wait_in_one_worker_ends_with_a_message_sent_through_the_other(
         assert max(took) < MOST
         assert server.workers() == workers
         assert "Traceback" not in server.log()
-
-
-def worker_of(server: Server, client: socket.socket) -> int:
-    """The process id of the worker that has accepted a client's connection."""
-    near, far = (f"0100007F:{port:04X}" for port in (server.port, client.getsockname()[1]))
-    (inode,) = (
-        fields[9]
-        for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines())
-        if fields[1:3] == [near, far]
-    )
-    (pid,) = (pid for pid in server.workers() if f"socket:[{inode}]" in open_files(pid))
-    return pid
-
-
-def open_files(pid: int) -> set[str]:
-    """What a process has open."""
-    found = set()
-    for file in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # it has just been closed
-            found.add(os.readlink(file))
-    return found
 
 
 # --- the line between the processes of a PostgreSQL database

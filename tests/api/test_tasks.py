@@ -82,8 +82,9 @@ def test_a_history_keeps_what_was_acked_and_what_has_expired(
 def test_a_reply_goes_to_the_task_of_what_it_answers(alice: Agent, bob: Agent) -> None:
     asked = alice.send(bob)
     assert bob.send(alice, "done", reply_to=asked["id"])["task_id"] == asked["task_id"]
-    across = bob.try_send(alice, "done", reply_to=asked["id"], task_id="other")
-    refused(across, 422, "reply_across_tasks")
+    for recipient in (alice, bob):  # one that has not registered and one that has
+        across = bob.try_send(recipient, "done", reply_to=asked["id"], task_id="other")
+        refused(across, 422, "reply_across_tasks")
 
 
 def test_a_reply_is_to_something_that_one_has_a_part_in(
@@ -93,7 +94,9 @@ def test_a_reply_is_to_something_that_one_has_a_part_in(
     carol = agent("carol")
     for id in (asked["id"], "m0000000000009999"):
         for task in ({}, {"task_id": "t"}, {"task_id": "other"}):
-            refused(carol.try_send(alice, "done", reply_to=id, **task), 422, "reply_not_found")
+            for recipient in (alice, bob):
+                answer = carol.try_send(recipient, "done", reply_to=id, **task)
+                refused(answer, 422, "reply_not_found")
     for bad in ("x", "", 7, ["x"], "m1"):
         refused(bob.try_send(alice, "done", reply_to=bad), 422, "invalid_request")
     assert alice.send("carol", "message", reply_to=asked["id"])["task_id"] == "t"

@@ -24,10 +24,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with server.client() as client:
-        yield client
+@pytest.fixture(scope="module")
+def late(server: Server) -> dict[str, Client]:
+    """Clients that all stop in the middle of something, at the same time."""
+    late = {name: server.client() for name in ("silent", "idle", "head", "later head", "body")}
+    for name in ("idle", "later head"):
+        late[name].get("/")
+    for name in ("head", "later head"):
+        late[name].send("GET / HTTP/1.1\r\nX-A: ")
+    late["body"].send(POST, "Content-Length: 10\r\n\r\nhalf")
+    return late
 
 
 def timed_out(client: Client) -> None:
@@ -39,37 +45,29 @@ def timed_out(client: Client) -> None:
     assert client.ended()
 
 
-def test_a_silent_connection_is_closed(client: Client) -> None:
-    assert client.ended()
+@pytest.mark.parametrize("name", ["silent", "idle"])
+def test_a_connection_that_nobody_uses_is_closed(late: dict[str, Client], name: str) -> None:
+    assert late[name].ended()
 
 
-def test_an_idle_connection_is_closed(client: Client) -> None:
-    assert client.get("/").status == 200
-    assert client.ended()
+@pytest.mark.parametrize("name", ["head", "later head", "body"])
+def test_a_request_that_does_not_end_is_refused(late: dict[str, Client], name: str) -> None:
+    timed_out(late[name])
 
 
-def test_a_head_that_does_not_end_is_refused(client: Client) -> None:
-    client.get("/")
-    client.send("GET / HTTP/1.1\r\nX-A: ")
-    timed_out(client)
-
-
-def test_a_body_that_does_not_come_is_refused(client: Client) -> None:
-    client.send(POST, "Content-Length: 10\r\n\r\nhalf")
-    timed_out(client)
-
-
-@pytest.mark.parametrize("start", ["GET /", POST + "Content-Length: 9999\r\n\r\n", "\r\n"])
-def test_to_be_slow_is_no_way_to_stay(client: Client, start: str) -> None:
+def test_to_be_slow_is_no_way_to_stay(server: Server) -> None:
     began = time.monotonic()
-    client.send(start)
-    while client.silent(0.1):
-        client.send("\r\n" if start == "\r\n" else "x")
+    head, body, nothing = (server.client() for _ in range(3))
+    head.send("GET /")
+    body.send(POST, "Content-Length: 9999\r\n\r\n")
+    staying = [head, body, nothing]
+    while staying := [client for client in staying if client.silent(0.05)]:
+        for client in staying:
+            client.send("\r\n" if client is nothing else "x")
     assert time.monotonic() - began < 5
-    if start == "\r\n":
-        assert client.ended()
-    else:
-        timed_out(client)
+    timed_out(head)
+    timed_out(body)
+    assert nothing.ended()
 
 
 def test_a_client_that_does_not_read_is_dropped(server: Server) -> None:

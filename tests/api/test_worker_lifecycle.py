@@ -169,7 +169,7 @@ def test_the_heartbeat_keeps_an_idle_worker_alive(tmp_path: Path) -> None:
     with serving(tmp_path, "timeout = 1") as server, server.client() as client:
         client.get("/")
         first = server.worker()
-        assert client.silent(2.5)
+        assert client.silent(1.5)
         assert client.get("/").status == 200
         assert server.worker() == first
         # and a worker that hangs is replaced

@@ -115,7 +115,8 @@ def test_one_failure_takes_no_other_with_it(round: Round) -> None:
 
 def test_nothing_is_committed_before_the_end_of_the_turn(round: Round, store: str) -> None:
     service, turns = round.service, round.turns
-    assert service and not turns.open
+    assert service
+    assert not turns.open
     round._one("/agents/bob/inbox", {"from": "alice", "type": "request", "content": 1})
     assert turns.open
     if store.startswith("postgresql"):

@@ -17,6 +17,7 @@ from models import database, migrations, sqlite
 from models.errors import Unusable
 from models.table import Message
 from tests import postgres
+from tests.models import rows
 from tests.models.others import other, sent, together
 
 STARTS = 8
@@ -147,6 +148,19 @@ def test_a_lock_that_another_process_never_gives_back_is_told_of(
         somebody.does(lock.__enter__)
         assert "held the migration lock" in refused(new_url)
         somebody.does(lock.__exit__, None, None, None)
+
+
+def test_a_table_that_has_just_been_restored_is_analyzed_when_it_is_opened(
+    postgres_server: postgres.Server,
+) -> None:
+    known = "SELECT reltuples FROM pg_class WHERE oid = 'messages'::regclass"
+    with postgres_server.database("taskpost_restored") as url:
+        with opened(url) as there:
+            there.execute_sql("ALTER TABLE messages SET (autovacuum_enabled = off)")
+            rows.messages(10_000)
+            assert select(known) == [(-1.0,)]
+        with opened(url):
+            assert select(known) == [(10_000.0,)]
 
 
 def test_a_table_of_somebody_else_is_refused(new_url: str) -> None:

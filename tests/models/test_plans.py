@@ -87,6 +87,12 @@ def refused(work: Callable[[], Any]) -> None:
         work()
 
 
+def by_alias(work: Callable[[str], Any]) -> None:
+    """Do something under another name of an agent."""
+    registered("agent-1", aliases=["new-1"])
+    work("new-1")
+
+
 def flushed() -> None:
     """Write down that two agents were heard of, one of whom has no name on record."""
     presence.note(REALM, "agent-1")
@@ -165,6 +171,21 @@ VERBS = {
     "send many": Verb(
         lambda world: send.send_many(as_("agent-0"), [letter("agent-1"), letter("agent-0")]),
         SENDING,
+    ),
+    "poll by an alias": Verb(
+        lambda world: by_alias(lambda name: poll.poll(OPERATOR, name, Filter(), 10)),
+        NEWEST | {FACTS, INBOX},
+    ),
+    "count by an alias": Verb(
+        lambda world: by_alias(lambda name: poll.count(OPERATOR, name)),
+        {NAMES, READY, LATER, EXPIRY, FACTS, INBOX, ROWS},
+        daily=False,
+    ),
+    "ack by an alias": Verb(
+        lambda world: by_alias(
+            lambda name: refused(lambda: acks.ack(as_(name), written(world.first)))
+        ),
+        {NAMES, FACTS, INBOX, ROWS},
     ),
     "count": Verb(
         lambda world: poll.count(OPERATOR, "big"), {NAMES, READY, LATER, EXPIRY, DEAD}, daily=False
@@ -278,8 +299,8 @@ VERBS = {
 LISTS = {"unread": READY, "acked": INBOX, "dead": DEAD, "all": INBOX}
 # Where the order does not matter, one index of an inbox's unread messages is as good as another.
 COUNTING = {"count", "count of an empty inbox", "watch an inbox", "redrive", "ask a service"}
-COUNTING |= {"read a service", "work for a service"}
-COUNTED = {NAMES, READY, READY_TASK, LATER, EXPIRY, DEAD}
+COUNTING |= {"read a service", "work for a service", "count by an alias"}
+COUNTED = {NAMES, READY, READY_TASK, LATER, EXPIRY, DEAD, FACTS, INBOX, ROWS}
 FILTERS = list(itertools.product((0, 1, 3), (False, True), (False, True), (False, True)))
 
 
