@@ -14,7 +14,7 @@ from typing import Any
 from inbox import bell, burial, lifetimes, retention, turn
 from inbox.errors import Problem
 from inbox.message import timestamp
-from models import clock, sweeping
+from models import clock, sweepers, sweeping
 from models.sweeping import Ended, Scanned
 
 LEASE = 10_000  # ms; renewed when half of it is over
@@ -53,9 +53,9 @@ class Sweeper:
     def leave(self) -> None:
         """Let another process sweep from now on."""
         try:
-            found = turn.reading(sweeping.leased)
+            found = turn.reading(sweepers.leased)
             if found is not None and found.holder == self.me:
-                turn.alone(lambda: sweeping.lease(self.me, clock.now(), self._report()))
+                turn.alone(lambda: sweepers.lease(self.me, clock.now(), self._report()))
         except Problem as problem:
             self._failed(problem)
 
@@ -66,14 +66,14 @@ class Sweeper:
             self.report(problem)
 
     def _holds(self) -> bool:
-        found = turn.reading(sweeping.leased)
+        found = turn.reading(sweepers.leased)
         now = clock.now()
         if found is not None and found.holder != self.me and found.until > now:
             return False
         fresh = found is not None and found.holder == self.me and found.until > now + LEASE // 2
         if fresh and found is not None and found.report.get("rows") == self.done:
             return True
-        return turn.alone(lambda: sweeping.lease(self.me, now + LEASE, self._report()))
+        return turn.alone(lambda: sweepers.lease(self.me, now + LEASE, self._report()))
 
     def _report(self) -> dict[str, Any]:
         said: dict[str, Any] = {"last_run": timestamp(clock.now()), "rows": dict(self.done)}
@@ -207,5 +207,5 @@ def _removing(realm: str, task_id: str) -> Work:
 
 def status() -> dict[str, Any] | None:
     """What the sweeper of this database has last written down; None before its first run."""
-    found = turn.reading(sweeping.leased)
+    found = turn.reading(sweepers.leased)
     return found.report if found is not None else None

@@ -33,7 +33,7 @@ from inbox.ids import written
 from inbox.names import Actor
 from inbox.poll import Filter
 from inbox.send import Letter
-from models import database, graves, migrations, sweeping, watching
+from models import database, graves, migrations, sweepers, sweeping, watching
 from models.statement import Statement
 from tests import postgres
 from tests.models import plans, rows
@@ -131,8 +131,8 @@ def redriven() -> None:
 
 def swept() -> None:
     """Ask for all that the sweeper asks for."""
-    sweeping.leased()
-    sweeping.lease("me", 0, {})
+    sweepers.leased()
+    sweepers.lease("me", 0, {})
     sweeping.turn(REALM, sweeping.due(REALM, 10) or [1], 0, None)
     graves.lapsed_out(REALM, sweeping.due(REALM, 10) or [1])
     graves.expired(REALM, sweeping.expired(REALM, 10) or [1], "expired")
