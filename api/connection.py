@@ -5,7 +5,7 @@ When an answer may be written is the worker's business (``Turn.settle``).
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from itertools import chain
 from math import inf
@@ -17,6 +17,7 @@ from api import refusals, wire
 from api.heads import Environ
 from api.receiver import BODY, HEAD, NOTHING, Receiver, Request
 from api.refusals import UNFORESEEN, Refusal
+from api.stream import Stream
 
 if TYPE_CHECKING:
     from api.worker import LoopWorker
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 BUFFER = memoryview(bytearray(65536))  # one for all: what is read is parsed at once
 SLICE = 4096  # bytes parsed at once
 BACKLOG = 16384  # bytes of pipelined requests that wait before reading is paused
-BURST = 16  # pipelined requests run, or pieces of an answer written, before others have a turn
+BURST = 16  # pipelined requests run before others have a turn
 LINGER = 2.0  # seconds for a client to read its last answer, or to finish what it is sending
 
 # What a connection is doing. Each but BUSY has a deadline.
@@ -49,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "bursting", "current", "deadline", "eof", "headers", "inbound", "keep", "listening",
-        "payload", "phase", "ran", "rest", "sent", "source", "start", "status", "stream", "timer",
+        "payload", "phase", "ran", "rest", "sent", "start", "status", "stream", "timer",
         "transport", "wait", "worker", "written",
     )  # fmt: skip
 
@@ -71,8 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self.written: list[bytes] = []
         self.keep = True
         self.payload = b""  # held until the end of the turn
-        self.stream: Iterator[bytes] | None = None
-        self.source: Any = None  # what is streamed
+        self.stream: Stream | None = None  # what is left of it
         self.sent = 0
         # What it is parked with.
         self.wait: Wait | None = None
@@ -118,7 +118,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.wait is not None:
             self.rise(gone=True)
         if self.stream is not None:
-            self.end_stream()
+            self.stream.close()
+            self.stream = None
         self.inbound.forget()
         self.transport = self.current = self.start = None  # type: ignore[assignment]
         self.worker.left(self)
@@ -222,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
             worker.turn.settle(self, payload)
         else:
             self.transport.write(payload)
-            self.pump()
+            self.stream.pump()
 
     def start_response(
         self, status: str, headers: wire.Headers, exc_info: Any = None
@@ -246,11 +247,9 @@ class Connection(asyncio.BufferedProtocol):
                 # What an iterator read later, it would read outside its turn.
                 body = b"".join(result)
                 return self.written_out(b"".join(self.written) + body if self.written else body)
-            return self.begun(iter(result))
+            return self.begun(result)
         finally:
-            if self.stream is not None:
-                self.source = result
-            elif not whole and hasattr(result, "close"):
+            if self.stream is None and not whole and hasattr(result, "close"):
                 result.close()
 
     def written_out(self, body: bytes) -> bytes:
@@ -384,8 +383,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- answers that come by and by, and clients that read slowly
 
-    def begun(self, pieces: Iterator[bytes]) -> bytes:
+    def begun(self, source: Iterable[bytes]) -> bytes:
         """The answer of an application that yields: whole if one piece is all, else its head."""
+        pieces = iter(source)
         first = next(filter(None, pieces), b"")
         if self.written:
             first = b"".join(self.written) + first
@@ -394,48 +394,26 @@ class Connection(asyncio.BufferedProtocol):
         environ = self.current.environ
         if wire.bodiless(environ, self.status):
             return self.written_out(b"")
-        keep = self.keep and self.worker.alive
-        head, length, chunked = wire.begun(
-            environ, self.status, self.headers, self.worker.common, keep
-        )
+        keep, common = self.keep and self.worker.alive, self.worker.common
+        head, length, chunked = wire.begun(environ, self.status, self.headers, common, keep)
         self.keep = keep and (chunked or length is not None)
         if length == len(first):
             self.sent = length
             return head + first
-        self.stream = wire.framed(chain((first,), pieces), length, chunked)
         self.sent = 0
+        self.stream = Stream(self, source, wire.framed(chain((first,), pieces), length, chunked))
         return head
 
-    def pump(self) -> None:
-        """Write pieces while the client reads them."""
-        assert self.stream is not None
-        try:
-            for _ in range(BURST):
-                if self.phase == STALLED or self.transport.is_closing():
-                    return
-                piece = next(self.stream, None)
-                if piece is None:
-                    self.end_stream()
-                    self.answered()
-                    return
-                self.sent += len(piece)
-                self.transport.write(piece)
-        except Exception:
-            self.worker.log.exception("Error in the answer of a request")
-            self.transport.abort()  # so that the client knows that it is not whole
-        else:
-            self.worker.loop.call_soon(self.flow)
-
     def flow(self) -> None:
+        """Go on with what is streamed, then with what waits behind it."""
         if self.stream is not None:
-            self.pump()
+            self.stream.pump()
         if self.current is None:
             self.proceed()
 
-    def end_stream(self) -> None:
-        source, self.source, self.stream = self.source, None, None
-        if hasattr(source, "close"):
-            source.close()
+    def stalled(self) -> bool:
+        """Whether the client has to read before more is written."""
+        return self.phase == STALLED
 
     def pause_writing(self) -> None:
         if self.phase != CLOSING:

@@ -149,7 +149,7 @@ it is a dead letter, and the sender of a request or question is answered with `f
 `ack` names what the claimer is done with; it is acknowledged in the same transaction, and
 `results` says what became of each. Messages are claimed in the order of their ids.
 """,
-    "redriveMessages": "The oldest 500 dead letters; call it again while `dead` is not 0.",
+    "redriveMessages": "The oldest 1,000 dead letters; call it again while `dead` is not 0.",
     "extendLease": """\
 The lease ends `lease_seconds` from now. Once it has ended, or another has claimed the message, it
 is a 409 `lease_lost`, and the holder should drop its work.

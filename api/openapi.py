@@ -21,6 +21,7 @@ from marshmallow import Schema, fields
 from api import (
     descriptions,
     examples,
+    headers,
     problems,
     refusals,
     schemas,
@@ -37,35 +38,6 @@ from inbox import errors, ids, names
 from inbox.errors import Problem
 
 FILE = Path(__file__).parents[1] / "openapi.yaml"
-REQUEST_HEADERS = {
-    "sendMessage": ("Idempotency-Key", "Prefer"),
-    "sendMessages": ("Idempotency-Key",),
-    "pollInbox": ("If-None-Match", "Prefer"),
-    "listRequests": ("If-None-Match", "Prefer"),
-    "requestService": ("Idempotency-Key", "Prefer"),
-    "claimMessages": ("Prefer",),
-    "claimRequests": ("Prefer",),
-    "readHistory": ("Prefer",),
-}
-ANSWER_HEADERS = {
-    "registerAgent": {200: ("Location",), 201: ("Location",)},
-    "sendMessage": {
-        200: ("Location", "Idempotency-Replayed", "Retry-After"),
-        201: ("Location",),
-        202: ("Location", "Idempotency-Replayed", "Retry-After"),
-    },
-    "sendMessages": {200: ("Idempotency-Replayed",)},
-    "pollInbox": {
-        200: ("ETag", "Cache-Control", "Retry-After"),
-        304: ("ETag", "Cache-Control", "Retry-After"),
-    },
-    "readHistory": {200: ("Retry-After",)},
-    "claimMessages": {200: ("Retry-After",)},
-    "claimRequests": {200: ("Retry-After",)},
-    "declareService": {200: ("Location",), 201: ("Location",)},
-}
-ANSWER_HEADERS["requestService"] = ANSWER_HEADERS["sendMessage"]
-ANSWER_HEADERS["listRequests"] = ANSWER_HEADERS["pollInbox"]
 SCHEMAS = (schemas, shapes, work_schemas, work_shapes)
 ALWAYS = ("X-Request-Id", "ETag", "Allow")  # where they are named, they are there
 WHOLE = ("Retry-After",)
@@ -226,7 +198,7 @@ def _parameters(route: Route) -> Iterable[dict[str, Any]]:
         }
     if not route.about:
         yield {"in": "query", "schema": route.query}
-    for name in REQUEST_HEADERS.get(route.operation, ()):
+    for name in headers.REQUEST.get(route.operation, ()):
         yield {
             "name": name,
             "in": "header",
@@ -244,8 +216,8 @@ def _path_schema(name: str) -> dict[str, Any]:
 
 def _answer(route: Route, status: int) -> dict[str, Any]:
     schema, text = route.answers[status]
-    headers = ("X-Request-Id", *ANSWER_HEADERS.get(route.operation, {}).get(status, ()))
-    made: dict[str, Any] = {"description": text, "headers": _headers(headers)}
+    named = ("X-Request-Id", *headers.ANSWER.get(route.operation, {}).get(status, ()))
+    made: dict[str, Any] = {"description": text, "headers": _headers(named)}
     if isinstance(schema, str):
         kinds = ["text/plain", "text/html"] if "browser" in text else [schema]
         # What YAML and JSON hold is read by those who check answers.
@@ -277,12 +249,12 @@ def _shared(kinds: tuple[type[Problem], ...]) -> Any:
 
 def _problem(kinds: tuple[type[Problem], ...]) -> dict[str, Any]:
     lines = [f"- `{kind.code}`: {' '.join((kind.__doc__ or '').split())}" for kind in kinds]
-    headers = ["X-Request-Id"]
-    headers += ["Allow"] if errors.MethodNotAllowed in kinds else []
-    headers += ["Retry-After"] if any(kind.retryable for kind in kinds) else []
+    named = ["X-Request-Id"]
+    named += ["Allow"] if errors.MethodNotAllowed in kinds else []
+    named += ["Retry-After"] if any(kind.retryable for kind in kinds) else []
     return {
         "description": "\n".join(lines).replace("``", "`") + "\n",
-        "headers": _headers(headers),
+        "headers": _headers(named),
         "content": {problems.TYPE: {"schema": shapes.Problem}},
     }
 

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl
 import msgspec
 from marshmallow import Schema, ValidationError
 
+from api.envelopes import Query
 from api.quick import Quick
-from api.schemas import Query
 from inbox import names
 from inbox.errors import (
     BodyTooLarge,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from api import schemas, shapes
+from api import envelopes, shapes
 from api.call import Answer, Call
 from api.waiting import Parked
 from inbox.errors import (
@@ -31,8 +31,8 @@ class Route(NamedTuple):
     operation: str  # a unique id, in camelCase
     summary: str
     answers: dict[int, tuple[type[shapes.Reply] | str | None, str]]
-    query: type[schemas.Query] = schemas.Query
-    body: type[schemas.Body] | None = None
+    query: type[envelopes.Query] = envelopes.Query
+    body: type[envelopes.Body] | None = None
     problems: tuple[type[Problem], ...] = ()  # beside those of all requests of its kind
     own: bool = False  # the agent in the path is the caller
     hot: bool = False  # daily: worth the short way past Flask's dispatch

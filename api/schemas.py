@@ -1,9 +1,8 @@
 """The envelopes: what requests may hold."""
 
-from typing import Any
+from marshmallow import fields, validate
 
-from marshmallow import RAISE, Schema, fields, pre_load, validate
-
+from api.envelopes import Body, ListQuery, WaitQuery
 from api.fields import (
     YEARS,
     AgentName,
@@ -18,70 +17,15 @@ from api.fields import (
     Word,
 )
 from api.shapes import STATES, TYPES, worded
-from inbox import ids, names
+from inbox import names
 
 ONE_OF = "is not one of {choices}"
-LIST_LIMIT = {"least": 1, "most": 500, "cut": True, "whole": True}
 LEASE = (1, 12 * 3600)  # seconds
 ATTEMPTS = {"least": 1, "most": 100, "whole": True}
 ATTEMPTS_OF = {
     "description": "How often a message may be claimed before it is a dead letter. By default 5."
 }
 LEASE_OF = {"description": "Seconds that a claim lasts which does not say how long. By default 60."}
-WAIT = {"least": 0, "most": 30, "cut": True}
-
-
-class Request(Schema):
-    """What a caller sends: unknown fields are refused, null is as if left out."""
-
-    class Meta:
-        unknown = RAISE
-
-    error_messages = {"type": "is not an object"}  # noqa: RUF012 (marshmallow's own way)
-    from_query = False
-    keeps_null: tuple[str, ...] = ()
-
-    @pre_load
-    def drop_nulls(self, data: Any, **kwargs: Any) -> Any:
-        """Take away what is null, where that means the same as leaving it out."""
-        if not isinstance(data, dict) or None not in data.values():
-            return data
-        return {key: data[key] for key in data if data[key] is not None or key in self.keeps_null}
-
-
-class Body(Request):
-    """A body: in open mode every one may say who is asking."""
-
-    sender = AgentName(
-        data_key="from",
-        metadata={"description": "Who is asking, where the path does not say so."},
-    )
-
-
-class Query(Request):
-    """Query parameters."""
-
-    from_query = True
-    as_ = AgentName(
-        data_key="as",
-        metadata={"description": "Who is asking, where neither path nor body say so."},
-    )
-
-
-class ListQuery(Query):
-    """Query parameters of a list."""
-
-    limit = Number(
-        **LIST_LIMIT,
-        load_default=50,
-        metadata={"description": "How many at most; more than 500 is cut to 500."},
-    )
-    after = Text(
-        metadata={
-            "description": "The `next` of the page before.",
-            "pattern": f"^{ids.PATTERN.pattern}$",
-        }
-    )
 
 
 class AgentsQuery(ListQuery):
@@ -101,19 +45,6 @@ class AgentsQuery(ListQuery):
             " in upper or lower case."
         }
     )
-
-
-class WaitQuery(Query):
-    """Query parameters of what can be waited for."""
-
-    wait = Number(
-        **WAIT,
-        metadata={
-            "description": "Seconds to wait until there is something to tell; more than 30 is cut"
-            " to 30. The header `Prefer: wait=N` means the same."
-        },
-    )
-    timeout = Number(**WAIT, metadata={"description": "The same as `wait`."})
 
 
 class InboxQuery(ListQuery, WaitQuery):

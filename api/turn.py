@@ -22,6 +22,7 @@ class Turns(Protocol):
 
     open: bool  # there is one at this moment
     again: bool  # the request that has just run must run again, alone, after the commit
+    alone: bool  # set before it does
 
     def join(self, work: Any) -> Any:
         """What the application does its work with."""
@@ -78,8 +79,14 @@ class Turn:
         request.reruns += 1
         self.end()
         pause = random.uniform(*YIELD) * (request.reruns - 1)
-        self.worker.loop.call_later(pause, connection.rerun)
+        self.worker.loop.call_later(pause, self._rerun, self.turns, connection)
         return True
+
+    def _rerun(self, turns: Turns, connection: Connection) -> None:
+        self.end()
+        turns.alone = True
+        connection.rerun()
+        turns.alone = False
 
     def _one_more(self, connection: Connection) -> None:
         """Count a request of the turn, and see to it that the turn ends."""

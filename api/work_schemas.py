@@ -2,6 +2,7 @@
 
 from marshmallow import fields, validate
 
+from api.envelopes import WAIT, Body, ListQuery, WaitQuery
 from api.fields import YEARS, Flag, Many, Number, TaskId, Text, Word
 from api.schemas import (
     ATTEMPTS,
@@ -10,12 +11,8 @@ from api.schemas import (
     LEASE_OF,
     ONE_OF,
     RECEIPT,
-    WAIT,
-    Body,
     InboxQuery,
-    ListQuery,
     SendMessage,
-    WaitQuery,
 )
 from api.shapes import TYPES, worded
 

@@ -10,7 +10,7 @@ from inbox.poll import resolve
 from models import graves, inboxes
 from models.rows import Row
 
-MOST = 500  # redriven by one request
+MOST = 1000  # redriven by one request
 
 
 class Redriven(NamedTuple):
@@ -34,7 +34,7 @@ def redrive(actor: Actor, text: str) -> Message:
 
 
 def redrive_all(actor: Actor, address: str) -> Redriven:
-    """Redrive the oldest 500 dead letters of an inbox."""
+    """Redrive the oldest 1,000 dead letters of an inbox."""
     home = resolve(actor.realm, address)
     rows = graves.redrive_all(actor.realm, home, MOST, *retention.anew())
     for row in rows:

@@ -31,7 +31,7 @@ from models.queues import LEASE, MAX_ATTEMPTS, Queue
 from models.services import Worker
 
 WORKER_LEASE = 60.0  # seconds that a worker counts as there after it has been heard of
-LISTED = 500  # workers of one service that are told of
+LISTED = 1000  # workers of one service that are told of
 CANCELLABLE = ("request", "question")
 
 

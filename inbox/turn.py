@@ -109,6 +109,7 @@ class Shared:
         database.hurry()
         self.open = False
         self.again = False  # the last request met a lock: it is to be run again, by itself
+        self.alone = False  # the next one is such: no two of them, of all processes, at once
         self.connection: object = None  # the one that the transaction was begun on
 
     def join(self, work: Callable[[], Result]) -> Result:
@@ -122,6 +123,8 @@ class Shared:
         except Unavailable as error:
             _trip_if_frozen(error)
             raise StoreUnavailable("The database could not be reached.") from error
+        finally:
+            self.alone = False
 
     def _joined(self, work: Callable[[], Result]) -> Result:
         if not self.open:
@@ -146,7 +149,7 @@ class Shared:
             raise
 
     def _begun(self, work: Callable[[], Result]) -> Result:
-        database.begin()
+        database.begin(self.alone)
         self.connection = database.connection()
         self.open = True
         return self._part(work)

@@ -87,16 +87,17 @@ def current() -> Opened:
     return database
 
 
-def begin() -> None:
+def begin(alone: bool = False) -> None:
     """Begin a unit of work on this thread's connection, opening it if need be.
 
     What is begun may reach the database with the first statement: only then
-    does a connection that broke while it was idle show.
+    does a connection that broke while it was idle show. One that is ``alone``
+    waits until no other such is under way.
     """
     opened = current()
     with translated():
         opened.resync()
-        opened.start()
+        opened.start(alone)
 
 
 def commit() -> None:

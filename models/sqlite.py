@@ -84,7 +84,7 @@ class SQLite(peewee.SqliteDatabase):
         finally:
             os.close(lock)
 
-    def start(self) -> None:
+    def start(self, alone: bool) -> None:
         """Begin a transaction: IMMEDIATE, or one that reads first could not wait its turn.
 
         SQLite itself looks again only every 100 ms whether others still write.

@@ -6,6 +6,7 @@ themselves held against small bad sources.
 
 import ast
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ FOREIGN = {"models": HTTP, "inbox": HTTP + SQL, "api": SQL, "app": SQL, "wsgi": 
 
 SERVICE = ("models", "inbox", "api", "app", "wsgi")
 LINES = 300
-LONGER = {"api/connection.py": 480, "api/worker.py": 480}  # HTTP/1.1, to be held in the head as one
+LONGER = {
+    "inbox/errors.py": 330,  # a catalogue: an entry is looked up, not read"api/connection.py": 480, "api/worker.py": 480}  # HTTP/1.1, to be held in the head as one
 
 Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Check = Callable[[ast.Module, str], Iterator[str]]
@@ -76,9 +78,10 @@ def called(node: ast.Call) -> str:
 
 
 def status_codes(tree: ast.Module, layer: str) -> Iterator[str]:
-    """Numbers that look like HTTP's statuses of errors."""
+    """Numbers that are HTTP's statuses of errors; 500 is a number of things as well."""
+    statuses = {status.value for status in HTTPStatus if status >= 400} - {500}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and type(node.value) is int and 400 <= node.value <= 599:
+        if isinstance(node, ast.Constant) and node.value in statuses:
             yield f"line {node.lineno}: {node.value}"
 
 

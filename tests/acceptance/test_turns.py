@@ -23,8 +23,8 @@ from tests.acceptance import test_crash
 from tests.acceptance.asking import (
     Asked,
     asked,
-    asks_nothing,
     client_of_each_worker,
+    is_watched,
     taken_in,
     until,
 )
@@ -223,7 +223,7 @@ def test_a_database_that_stands_still_is_survived_by_every_worker(own: postgres.
         judge(load)
         assert server.workers() == workers
         assert "Traceback" not in server.log()
-        until(lambda: asks_nothing(url), "the watch to rest")
+        until(lambda: not is_watched(url), "the watch to rest")
 
 
 def health(server: Server) -> float:

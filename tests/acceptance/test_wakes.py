@@ -20,8 +20,8 @@ from tests.acceptance.asking import (
     Asked,
     answered,
     asked,
-    asks_nothing,
     client_of_each_worker,
+    is_watched,
     processor_seconds,
     taken_in,
     until,
@@ -268,9 +268,9 @@ def test_nobody_watches_while_nobody_waits(hosts: Hosts, name: str) -> None:
     with asked(hosts.there.port, [f"/agents/{name}/inbox?wait=25"]) as (polling,):
         taken_in(hosts.there)
         assert not answered([polling], 0.5)
-        assert not remote or not asks_nothing(hosts.database)  # now it does
+        assert not remote or is_watched(hosts.database)  # now it does
     if remote:
-        until(lambda: asks_nothing(hosts.database), "the watch to rest")
+        until(lambda: not is_watched(hosts.database), "the watch to rest")
     (worker,) = hosts.there.workers()
     before = processor_seconds(worker)
     time.sleep(1)

@@ -126,7 +126,7 @@ def test_who_sends_may_be_said_in_each_message_but_is_one(bob: Agent, http: Http
 
 def test_a_reply_to_a_message_of_the_same_batch_is_not_known_yet(alice: Agent, bob: Agent) -> None:
     last = int(alice.send(bob)["id"][1:], 16)
-    answers = [to("alice"), to("alice", "done", reply_to=f"m{last + 2:016x}")]
+    answers = [to("alice"), to("alice", "done", reply_to=f"m{last + 5:016x}")]
     refused(alice.try_send_many(*answers), 422, "reply_not_found")
 
 

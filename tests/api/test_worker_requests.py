@@ -119,43 +119,6 @@ def test_requests_may_come_byte_by_byte(server: Server) -> None:
     assert arriving(server, parts) == [("/a b", "hello"), ("/c", "chunked"), ("/end", "")]
 
 
-def test_a_request_that_is_familiar_is_read_as_at_first(client: Client, server: Server) -> None:
-    same = b"POST /same HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\n"
-    for body in (b"one.", b"two.", b"\r\n\r\n", b"GET ", b"five"):
-        client.send(same + body)
-        assert client.answer().json["body"] == body.decode()
-    with server.client() as other:
-        other.send(same + b"peer")
-        seen = other.answer().json
-        assert seen["REMOTE_PORT"] == str(other.socket.getsockname()[1])
-    client.send(same)  # and the body later
-    server.get("/")
-    client.send(b"late", same + b"1..." + same + b"2..." + same[:30])
-    bodies = [client.answer().json["body"] for _ in range(3)]
-    assert bodies == ["late", "1...", "2..."]
-    client.send(same[30:] + b"3...")
-    assert client.answer().json["body"] == "3..."
-
-
-def test_a_familiar_request_may_end_the_connection_or_not_be_one(server: Server) -> None:
-    for _ in range(4):
-        with server.client() as client:
-            assert client.get("/", "Connection: close").status == 200
-            assert client.ended()
-        with server.client() as client:
-            client.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
-            assert client.answer().status == 400
-            assert client.ended()
-        with server.client() as client:
-            assert client.get("/polluting").status == 200
-            assert client.get("/").json["HTTP_HOST"] == "test"
-
-
-def test_familiar_requests_are_forgotten_in_time(client: Client) -> None:
-    for number in [*range(600), *range(600), *range(600)]:
-        assert client.get(f"/{number}").json["PATH_INFO"] == f"/{number}"
-
-
 def test_empty_lines_before_a_request_are_skipped(client: Client) -> None:
     client.send("\r\n\r\nGET / HTTP/1.1\r\nHost: test\r\n\r\n")
     assert client.answer().status == 200
@@ -271,7 +234,7 @@ def test_a_proxy_that_is_configured_is_believed(tmp_path_factory: pytest.TempPat
             seen = client.get("/", *headers).json
             return seen["REMOTE_ADDR"], seen["REMOTE_PORT"], seen["wsgi.url_scheme"]
 
-        assert seen("10.1.1.1") == ("10.1.1.1", "", "https")
+        assert [seen("10.1.1.1") for _ in range(4)] == [("10.1.1.1", "", "https")] * 4
         assert seen("6.6.6.6, 10.1.1.1, 10.9.1.1", "http") == ("10.1.1.1", "", "http")
         assert seen("[2001:db8::1]:443", "gopher") == ("2001:db8::1", "", "http")
         assert seen("unknown, 10.9.1.1:80") == ("10.9.1.1", "", "https")

@@ -110,7 +110,10 @@ def answered(environ: Environ, start: Start) -> Iterable[bytes]:
         case ["silent"]:
             return [b"no start"]
         case ["polluting"]:
+            start("200 OK", [PLAIN])
+            host = environ["HTTP_HOST"]
             environ["HTTP_HOST"] = environ["REQUEST_METHOD"] = "polluted"
+            return [host.encode()]
         case _:
             start("200 OK", [("Content-Type", "application/json")])
             return [echo(environ)]
