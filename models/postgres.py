@@ -22,7 +22,7 @@ from models.errors import Contended, Frozen, StoreError, Unavailable, Unusable
 from models.statement import Statement
 
 MIGRATION_LOCK = 0x7461736B  # 'task': the advisory lock of migrations
-ALONE = "SELECT pg_advisory_xact_lock(1098674021)"  # 'Alone'
+ALONE = "SELECT pg_advisory_xact_lock(1097625454)"  # 'Alon'
 MARK_CLASS = 0x7470  # 'tp': the high 16 bits of a writer's mark, its sequence value the low 48
 LAST_VALUE = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM messages_seq_seq"
 MARK = Statement(
@@ -147,7 +147,19 @@ class PostgreSQL(peewee.PostgresqlDatabase):
     def start(self, alone: bool) -> None:
         """Begin a transaction; it leaves its mark for the readers of histories."""
         self._prepare(MARK)
-        self.connection().ahead[:] = [BEGIN, *([ALONE] if alone else []), MARK.execute]
+        self.connection().ahead[:] = [BEGIN, MARK.execute]
+        if alone:
+            self._alone()
+
+    def _alone(self) -> None:
+        ahead = self.connection().ahead
+        ahead[:] = [BEGIN]
+        try:
+            self.execute_sql(ALONE)
+        except peewee.PeeweeException:
+            self.rollback()
+            raise
+        ahead[:] = [MARK.execute]
 
     def commit(self) -> None:
         """Commit what has been begun; a transaction that has broken cannot be."""

@@ -13,7 +13,7 @@ import pytest
 
 from api.service import Service
 from inbox import bell, turn
-from models import database
+from models import database, postgres
 from models.errors import Contended
 
 REQUESTS = 6
@@ -248,6 +248,26 @@ def test_a_request_that_meets_a_lock_is_to_be_run_again(
     round.turns.again = False
     assert round.send() == [201] * REQUESTS
     assert contents() == list(range(REQUESTS))
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_of_those_that_run_again_one_is_under_way_at_a_time(round: Round, store: str) -> None:
+    """Of two that stood in each other's way, both would else meet again, and again."""
+    body = {"from": "alice", "type": "request", "content": 1}
+    other = psycopg2.connect(store)
+    with other.cursor() as cursor:
+        cursor.execute(postgres.ALONE)  # another process runs one again
+        round.turns.alone = True
+        assert round._one("/agents/bob/inbox", body) == 503
+        assert round.turns.again
+        assert not round.turns.open
+        round.turns.again = False
+        assert round.serve(("/agents/bob/inbox", body)) == [201]  # a first run needs no leave
+        other.commit()
+    other.close()
+    round.turns.alone = True
+    assert round.serve(("/agents/bob/inbox", body)) == [201]
+    assert contents() == [1, 1]
 
 
 def test_the_end_of_a_turn_rings_for_what_was_written(round: Round) -> None:
