@@ -54,7 +54,7 @@ def _patiently(work: Callable[[], Result], trips: type[Unavailable] = Unavailabl
     breaker.check()
     for attempt in range(TRIES):
         try:
-            return work()
+            return database.watched(work)
         except Contended:
             time.sleep(random.uniform(0, 0.02) * attempt)
         except Unavailable as error:
@@ -69,7 +69,7 @@ def _patiently(work: Callable[[], Result], trips: type[Unavailable] = Unavailabl
 def _once(work: Callable[[], Result]) -> Result:
     database.begin()
     try:
-        result = work()
+        result = database.watched(work)
     except BaseException:
         bell.abandoned()
         database.abandon()
@@ -157,7 +157,7 @@ class Shared:
     def _part(self, work: Callable[[], Result]) -> Result:
         database.savepoint()
         try:
-            result = work()
+            result = database.watched(work)
         except Unavailable:
             raise  # the connection is gone, and the transaction with it
         except BaseException:

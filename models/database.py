@@ -8,7 +8,7 @@ rarer queries are built with peewee from ``models.table``.
 import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import peewee
@@ -30,6 +30,8 @@ KINDS: Mapping[str, type[SQLite] | type[PostgreSQL]] = {
 }
 
 UNREADABLE = "not a database URL: special characters of user and password must be %-encoded"
+
+Result = TypeVar("Result")
 
 DRIVERS = (peewee.PeeweeException, sqlite3.Error, psycopg2.Error)
 
@@ -205,6 +207,14 @@ def translated() -> Any:
     """Turn a driver's error into the store's; a connection that broke is given up."""
     try:
         yield
+    except DRIVERS as error:
+        _fail(error)
+
+
+def watched(work: Callable[[], Result]) -> Result:
+    """Do ``work``; what a driver raises while rows are fetched is the store's error too."""
+    try:
+        return work()
     except DRIVERS as error:
         _fail(error)
 

@@ -16,7 +16,7 @@ EACH = 125  # messages; 1,000 in all
 INBOX = "/agents/reader/inbox"
 
 
-def send_all(port: int, number: int) -> dict[str, Any]:
+def send_all(port: int, number: int, each: int = EACH) -> dict[str, Any]:
     """Client ``number`` sends its messages, whatever happens to the server.
 
     Those with an even number give keys and repeat what was not answered; the
@@ -26,7 +26,7 @@ def send_all(port: int, number: int) -> dict[str, Any]:
     answered: dict[int, str] = {}
     unanswered = []
     with Client(port, f"sender-{number}") as client:
-        for index in range(EACH):
+        for index in range(each):
             id, broken = send_one(client, [number, index], keyed=number % 2 == 0)
             if id is not None:
                 answered[index] = id
@@ -77,7 +77,7 @@ def test_every_201_is_there_once_and_in_order_after_a_crash(
     judge(stored, results)
 
 
-def judge(stored: list[Any], results: list[dict[str, Any]]) -> None:
+def judge(stored: list[Any], results: list[dict[str, Any]], each: int = EACH) -> None:
     """Hold what lies in the inbox against what the senders were told."""
     ids = [message["id"] for message in stored]
     assert ids == sorted(set(ids))
@@ -91,7 +91,7 @@ def judge(stored: list[Any], results: list[dict[str, Any]]) -> None:
         assert indexes == sorted(indexes)
         assert set(indexes) - set(result["answered"]) <= set(result["unanswered"])
         if number % 2 == 0:
-            assert indexes == list(range(EACH))
+            assert indexes == list(range(each))
 
 
 def test_what_was_acked_stays_acked_after_a_crash(database_url: str) -> None:

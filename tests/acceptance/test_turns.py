@@ -36,7 +36,8 @@ PATIENCE = 10.0  # seconds within which a request is answered, on a busy machine
 # --- kill -9, again and again
 
 PROCESSES = 16  # each with two clients: one sends single messages, one batches
-BATCHES = 40
+EACH = 75  # messages of a client
+BATCHES = 25
 CRASHES = 5
 
 
@@ -44,7 +45,7 @@ def send_both(port: int, number: int) -> tuple[dict[str, Any], dict[int, list[st
     """What a process of two clients sends, and is told."""
     with ThreadPoolExecutor(1) as thread:
         batches = thread.submit(send_batches, port, number)
-        return test_crash.send_all(port, number), batches.result()
+        return test_crash.send_all(port, number, EACH), batches.result()
 
 
 def send_batches(port: int, number: int) -> dict[int, list[str] | None]:
@@ -85,7 +86,7 @@ def send_batch(client: Client, number: int, index: int) -> list[str] | None:
 def test_five_crashes_under_full_load_lose_nothing_and_leave_nothing_half_done(
     database_url: str, pool: ProcessPoolExecutor
 ) -> None:
-    messages = PROCESSES * test_crash.EACH
+    messages = PROCESSES * EACH
     with running(database_url) as server, Client(server.port, "reader") as reader:
         sending = [pool.submit(send_both, server.port, number) for number in range(PROCESSES)]
         for crash in range(1, CRASHES + 1):
@@ -97,7 +98,7 @@ def test_five_crashes_under_full_load_lose_nothing_and_leave_nothing_half_done(
         singles = list(reader.pages(test_crash.INBOX))
         batched = list(reader.pages("/agents/batched/inbox"))
     assert any(single["unanswered"] for single, _ in results), "the crashes hit nobody"
-    test_crash.judge(singles, [single for single, _ in results])
+    test_crash.judge(singles, [single for single, _ in results], EACH)
     judge_batches(batched, [batches for _, batches in results])
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from api.service import Service
 from inbox import bell, turn
+from inbox.errors import StoreUnavailable
 from models import database, postgres
 from models.errors import Contended
 
@@ -277,3 +279,20 @@ def test_the_end_of_a_turn_rings_for_what_was_written(round: Round) -> None:
     round.turns.end()
     assert wait.rung
     wait.cancel()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_error_while_rows_are_fetched_is_a_database_that_is_not_available(
+    round: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*values: Any, **more: Any) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("inbox.send.send", broken)
+        assert round.serve(("/agents/bob/inbox", {"from": "alice", "type": "request"})) == [503]
+    with pytest.raises(StoreUnavailable):
+        turn.reading(broken)
+    assert round.send() == [201] * REQUESTS
