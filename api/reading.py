@@ -61,9 +61,11 @@ def query(schema: Query, text: str) -> Mapping[str, Any]:
     for name, value in pairs:
         if name in lists:
             given.setdefault(name, []).append(value)
-        elif given.setdefault(name, value) != value:
+        elif name in given:
             fault = {"pointer": f"?{name}", "detail": "is given twice"}
             raise InvalidRequest(f"The parameter {name} is given twice.", errors=[fault])
+        else:
+            given[name] = value
     try:
         return MappingProxyType(schema.load(given))
     except ValidationError as error:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
+from bench import claims
 from bench.report import Run, number, table
 
 
@@ -44,6 +45,31 @@ def _grown(kind: str) -> Callable[[Run], float | None]:
     return find
 
 
+def _flat(server: str) -> Callable[[Run], float | None]:
+    """The worst rate of a grown queue to that of a short one, each the median of its rounds."""
+
+    def find(run: Run) -> float | None:
+        of = claims.cells([c for c in run.claims if c.server == server])
+        return min((median(c.ratio for c in found) for found in of), default=None)
+
+    return find
+
+
+def _dearer(server: str) -> Callable[[Run], float | None]:
+    """The worst CPU of a claim from a grown queue to that from a short one."""
+
+    def find(run: Run) -> float | None:
+        of = claims.cells([c for c in run.claims if c.server == server])
+        ratios = [claims.dearer(found) for found in of]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    return find
+
+
+def _sweep(run: Run) -> float | None:
+    return _median(s.slower for s in run.sweeps)
+
+
 def _parked(field: str) -> Callable[[Run], float | None]:
     return lambda run: _median(getattr(p, field) for p in run.parked if p.server == "taskpost")
 
@@ -82,6 +108,15 @@ GOALS = (
     Goal("a parked wait: bytes", _parked("memory"), None, 4096),
     Goal("all parked waits: share of one core", _parked("cpu"), None, 0.01),
     Goal("batches of 100: messages a second", _batch, 30_000),
+    Goal("claim, SQLite: from a short queue to a long one and much in flight, worst ratio",
+         _flat("taskpost"), 0.85),
+    Goal("claim, PostgreSQL: from a short queue to a long one and much in flight, worst ratio",
+         _flat("taskpost-pg1"), 0.85),
+    Goal("claim, SQLite: CPU of a long queue to that of a short one, worst ratio",
+         _dearer("taskpost"), None, 1.2),
+    Goal("claim, PostgreSQL: CPU of a long queue to that of a short one, worst ratio",
+         _dearer("taskpost-pg1"), None, 1.2),
+    Goal("sweep: p99 of sends during / before", _sweep, None, 2),
     Goal("PostgreSQL, two processes, send, 32 clients: times Parley on SQLite",
          _times("taskpost-pg2", "parley", "send", 32), 7),
 )  # fmt: skip

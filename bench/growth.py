@@ -141,15 +141,25 @@ def multiply(server: Server, count: int) -> None:
     They are written to the database directly, or a million would take all
     day on a slow server; what was sent first shows what a row looks like.
     """
-    if not count:
-        return
+    if count:
+        sample(server)
+        insert(server.database, count, {})
+
+
+def sample(server: Server) -> None:
+    """Send and read the one message after which the others are made."""
     prepare(server, ["history"], 0)
     once = iter([server.dialect.cycle("history")])
     work(server, lambda number: next(once, None), 1, 60)
-    with _cursor(server.database) as cursor:
+
+
+def insert(database: str, count: int, shape: dict[str, str]) -> None:
+    """Add so many rows like the sample; ``shape`` is what is different, beside ``SHAPE``."""
+    shape = SHAPE | shape
+    with _cursor(database) as cursor:
         cursor.execute("SELECT * FROM messages LIMIT 0")
         names = [column[0] for column in cursor.description if column[0] != "seq"]
-        values = ", ".join(SHAPE.get(name, f"t.{name}") for name in names)
+        values = ", ".join(shape.get(name, f"t.{name}") for name in names)
         cursor.execute(
             f"INSERT INTO messages ({', '.join(names)}) WITH RECURSIVE n(i) AS"
             f" (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})"
@@ -157,8 +167,14 @@ def multiply(server: Server, count: int) -> None:
             " AND status = 'acked' LIMIT 1) t"
         )
         if cursor.rowcount != count:
-            raise Unfit(f"{server.key}: {cursor.rowcount} rows were added, not {count}")
-        cursor.execute(TIDY[server.database.partition(":")[0]])
+            raise Unfit(f"{cursor.rowcount} rows were added, not {count}")
+    tidy(database)
+
+
+def tidy(database: str) -> None:
+    """Have a database do now what it would sooner or later do by itself."""
+    with _cursor(database) as cursor:
+        cursor.execute(TIDY[database.partition(":")[0]])
 
 
 @contextlib.contextmanager

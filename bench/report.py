@@ -5,10 +5,13 @@ Nothing here measures anything or knows a server by name.
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from statistics import median
+from statistics import mean, median
 
+from bench import claims
+from bench.claims import Claimed
 from bench.growth import Growth
 from bench.operations import OPERATIONS, Measurement, Operation
+from bench.sweeps import Sweep
 from bench.waits import Parked, Wake
 
 BEGIN = "<!-- bench: begin -->"
@@ -33,6 +36,8 @@ class Run:
     wakes: list[Wake] = dataclasses.field(default_factory=list)
     parked: list[Parked] = dataclasses.field(default_factory=list)
     growth: list[Growth] = dataclasses.field(default_factory=list)
+    claims: list[Claimed] = dataclasses.field(default_factory=list)
+    sweeps: list[Sweep] = dataclasses.field(default_factory=list)
 
     def of(self, server: str, operation: str, clients: int) -> list[Measurement]:
         """The measurements of one cell of the tables, one a round."""
@@ -101,7 +106,8 @@ def text(run: Run) -> str:
     parts += _summary(run)
     for operation in OPERATIONS:
         parts += _detail(run, operation)
-    parts += _waking(run) + _parking(run) + _growing(run) + _failures(run)
+    parts += _waking(run) + _parking(run) + _growing(run)
+    parts += _claiming(run) + _sweeping(run) + _failures(run)
     return "\n\n".join(parts) + "\n"
 
 
@@ -214,6 +220,46 @@ def _growing(run: Run) -> list[str]:
         " not. 1 means that growth costs nothing."
     )
     return ["### Growth", intro, table(heads, rows)]
+
+
+def _claiming(run: Run) -> list[str]:
+    rows = []
+    for found in claims.cells(run.claims):
+        one, grown, short = found[0], [c.grown for c in found], [c.control for c in found]
+        rows.append([
+            one.title, f"{one.backlog:,}", f"{one.held:,}", str(one.clients),
+            number(median(c.rate for c in short)), number(median(c.rate for c in grown)),
+            spread([c.ratio for c in found]),
+            number(mean(c.cpu for c in short)), number(mean(c.cpu for c in grown)),
+            number(claims.dearer(found)),
+        ])  # fmt: skip
+    if not rows:
+        return []
+    heads = ["queue", "backlog", "in flight", "claimers", "a second, short", "a second, grown",
+             "times: grown / short", "us each, short", "us each, grown",
+             "us: grown / short"]  # fmt: skip
+    intro = (
+        "Claims of one message, each with the acknowledgement of the one before. Beside the queue"
+        " with this backlog and so much in flight is measured, in turn, a short one of about 1,000,"
+        " with nothing in flight. us: the server's CPU, its database's included. 1 means flat."
+    )
+    return ["### Claims", intro, table(heads, rows)]
+
+
+def _sweeping(run: Run) -> list[str]:
+    if not run.sweeps:
+        return []
+    rows = []
+    for s in run.sweeps:
+        for what, sends in (("before", s.before), ("during", s.during)):
+            rows.append([what, *map(number, (sends.rate, sends.p50, sends.p99))])
+    s = run.sweeps[-1]
+    intro = (
+        f"Sends of 8 clients to a SQLite file with {s.rows:,} rows of old mail, before the sweeper"
+        f" removes them and while it does: {s.removed:,} in {s.seconds:.0f} s,"
+        f" {number(s.removed / s.seconds)} a second. p99 during / before: {number(s.slower)}."
+    )
+    return ["### Sweeper", intro, table(["sends", "a second", "p50 ms", "p99 ms"], rows)]
 
 
 def _failures(run: Run) -> list[str]:

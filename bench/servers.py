@@ -113,6 +113,12 @@ class Yard:
         """A new path in the folder."""
         return self.folder / f"{self.started}-{name}"
 
+    def stop(self, server: Server) -> None:
+        """Stop one server in an orderly way, and return when it has ended."""
+        for process in self.processes:
+            if process.pid in server.roots:
+                _stop(process)
+
     def launch(
         self, key: str, command: list[str], environ: dict[str, str], port: int
     ) -> tuple[subprocess.Popen[bytes], Path]:
@@ -159,10 +165,11 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 # One function a server.
 
 
-def _served(  # type: ignore[no-untyped-def]
+def served(  # type: ignore[no-untyped-def]
     yard: Yard, key: str, title: str, command: list[str], environ: dict[str, str], port: int, make,
     **more: object,
 ) -> Server:  # fmt: skip
+    """Start a server; ``make`` gives its dialect for a host."""
     process, log = yard.launch(key, command, environ, port)
     dialect = make(f"127.0.0.1:{port}")
     made = Server(key, title, ("127.0.0.1", port), dialect, (process.pid,), log=log)
@@ -173,15 +180,16 @@ def _gunicorn(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "gunicorn", *arguments]
 
 
-def _taskpost(yard: Yard, key: str, title: str, *options: str, **settings: object) -> Server:
+def taskpost(yard: Yard, key: str, title: str, *options: str, **settings: object) -> Server:
+    """Start Taskpost with these options of gunicorn and these settings."""
     port = postgres.free_port()
     given = {"host": "127.0.0.1", "port": port, "database": f"sqlite:///{yard.file('taskpost.db')}"}
     given |= {name: value for name, value in settings.items() if name != "helpers"}
     environ = {f"TASKPOST_{name.upper()}": str(value) for name, value in given.items()}
     command = _gunicorn("-c", "wsgi.py", *options, "wsgi:create()")
     more = {"database": given["database"], "helpers": settings.get("helpers", ())}
-    served = _served(yard, key, title, command, environ, port, Taskpost, **more)
-    return dataclasses.replace(served, title=f"{title} ({_worker(served.log)})")
+    made = served(yard, key, title, command, environ, port, Taskpost, **more)
+    return dataclasses.replace(made, title=f"{title} ({_worker(made.log)})")
 
 
 def _worker(log: Path) -> str:
@@ -195,11 +203,11 @@ def _worker(log: Path) -> str:
 
 
 def _on_sqlite(yard: Yard, key: str) -> Server:
-    return _taskpost(yard, key, "Taskpost, SQLite")
+    return taskpost(yard, key, "Taskpost, SQLite")
 
 
 def _on_gthread(yard: Yard, key: str) -> Server:
-    return _taskpost(yard, key, "Taskpost, SQLite, stock", "-k", "gthread", "--threads", "8")
+    return taskpost(yard, key, "Taskpost, SQLite, stock", "-k", "gthread", "--threads", "8")
 
 
 def _on_postgres(workers: int) -> Callable[[Yard, str], Server]:
@@ -207,7 +215,7 @@ def _on_postgres(workers: int) -> Callable[[Yard, str], Server]:
         title = f"Taskpost, PostgreSQL, {workers} process{'es' * (workers > 1)}"
         helpers = (yard.postgres.process.pid,)
         url = yard.database()
-        return _taskpost(yard, key, title, database=url, workers=workers, helpers=helpers)
+        return taskpost(yard, key, title, database=url, workers=workers, helpers=helpers)
 
     return start
 
@@ -218,7 +226,7 @@ def _on_slow_postgres(workers: int) -> Callable[[Yard, str], Server]:
         url = near.replace(f":{yard.postgres.port}/", f":{yard.slow_port}/")
         title = f"Taskpost, PostgreSQL {yard.delay:g} ms away, {workers} process"
         helpers = (yard.postgres.process.pid,)
-        started = _taskpost(
+        started = taskpost(
             yard, key, title + "es" * (workers > 1), database=url, workers=workers, helpers=helpers
         )
         return dataclasses.replace(started, database=near)
@@ -231,14 +239,14 @@ def _parley(yard: Yard, key: str) -> Server:
         raise Missing(f"{yard.parley} is not there (make bench installs it)")
     port, file = postgres.free_port(), str(yard.file("parley.db"))
     options = ["--host", "127.0.0.1", "--port", str(port), "--db", file, "--no-mcp"]
-    return _served(yard, key, "Parley", [yard.parley, "serve", *options], {}, port, Parley)
+    return served(yard, key, "Parley", [yard.parley, "serve", *options], {}, port, Parley)
 
 
 def _flask(*options: str) -> Callable[[Yard, str], Server]:
     def start(yard: Yard, key: str) -> Server:
         port = postgres.free_port()
         command = _gunicorn("-b", f"127.0.0.1:{port}", *options, "bench.hello:app")
-        return _served(yard, key, "Flask hello, " + " ".join(options), command, {}, port, Hello)
+        return served(yard, key, "Flask hello, " + " ".join(options), command, {}, port, Hello)
 
     return start
 
@@ -252,7 +260,7 @@ def _redis(yard: Yard, key: str) -> Server:
     durable = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
     place = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
     title = "Redis Streams, AOF always"
-    return _served(yard, key, title, [binary, *place, *durable], {}, port, lambda host: Redis())
+    return served(yard, key, title, [binary, *place, *durable], {}, port, lambda host: Redis())
 
 
 def _raw(yard: Yard, key: str) -> Server:

@@ -7,6 +7,7 @@ is left out of what it failed at, and the report says so.
 
 import contextlib
 import dataclasses
+import shutil
 import sqlite3
 import sys
 import time
@@ -15,13 +16,14 @@ from collections.abc import Callable, Iterator
 
 import psycopg2
 
-from bench import growth, machine, operations, servers, waits
+from bench import claims, growth, machine, operations, queues, servers, sweeps, waits
 from bench.client import Gone
 from bench.operations import OPERATIONS, Operation, Unfit
 from bench.report import Run
 from bench.servers import SERVERS, SLOW, Missing, Server, Yard
 
-STEPS = (*(operation.key for operation in OPERATIONS), "wake", "parked", "growth")
+STEPS = (*(operation.key for operation in OPERATIONS), "wake", "parked", "growth", "claim", "sweep")
+CLAIMED = ("taskpost", "taskpost-pg1")  # whose claims are measured
 BEGAN = time.monotonic()
 OVERHEAD = 0.25  # seconds that one measurement takes beside its time
 FAILURES = (Gone, Unfit, OSError, RuntimeError, psycopg2.Error, sqlite3.Error)
@@ -42,15 +44,19 @@ class Mode:
     sizes: growth.Sizes
     grown: tuple[str, ...]  # servers that are measured growing
     growing: tuple[int, float]  # rounds, and the time of one measurement
+    claims: claims.Sizes
+    sweep: sweeps.Sizes
 
 
 QUICK = Mode(
-    "quick run", rounds=3, budget=85, shortest=0.15, longest=1, backlog=1_600, wakes=40,
+    "quick run", rounds=3, budget=70, shortest=0.15, longest=1, backlog=1_600, wakes=40,
     parked=(200, 2.0), sizes=growth.QUICK, grown=("taskpost",), growing=(2, 0.3),
+    claims=claims.QUICK, sweep=sweeps.QUICK,
 )  # fmt: skip
 FULL = Mode(
     "full run", rounds=5, budget=800, shortest=0.5, longest=3, backlog=8_000, wakes=400,
     parked=(900, 5.0), sizes=growth.FULL, grown=("taskpost", "taskpost-pg1"), growing=(3, 1.0),
+    claims=claims.FULL, sweep=sweeps.FULL,
 )  # fmt: skip
 
 
@@ -100,6 +106,12 @@ class Session:
             for key in self.mode.grown:
                 if key in self.run.titles:
                     self._growth(key)
+        if "claim" in self.steps:
+            self._claims()
+        if "sweep" in self.steps and "taskpost" in self.run.titles:
+            with self._leaving_out("taskpost", "sweep"):
+                say("sweep")
+                self.run.sweeps.append(sweeps.measure(self.yard, self.mode.sweep))
         self.run.facts.append(f"all of it took {time.monotonic() - BEGAN:.0f} s")
 
     def _leave_out(self, what: str) -> None:
@@ -130,13 +142,14 @@ class Session:
         fitting = self.mode.budget / max(count * self.rounds, 1) - OVERHEAD
         fitting = min(self.mode.longest, max(self.mode.shortest, fitting))
         seconds, began, turn = self.asked.seconds or fitting, time.monotonic(), 0
-        while turn < self.rounds and self._in_time(turn, time.monotonic() - began):
+        while count and turn < self.rounds and self._in_time(turn, time.monotonic() - began):
             for operation, clients, among in blocks:
                 say(f"round {turn + 1} of {self.rounds}: {operation.key}, {clients} clients")
                 for server in _rotated(among, turn):
                     self._one(server, operation, clients, seconds, turn)
             turn += 1
-        self.run.facts.append(f"{turn} rounds of {count} measurements of {seconds:.2f} s")
+        if count:
+            self.run.facts.append(f"{turn} rounds of {count} measurements of {seconds:.2f} s")
 
     def _in_time(self, turn: int, took: float) -> bool:
         """Whether there is time for another round, after ``turn`` of them; always for one."""
@@ -175,6 +188,28 @@ class Session:
             for found in growth.measure(self.yard, key, self.mode.sizes, rounds, seconds):
                 say(f"growth, {key}: {found.size} {found.kind}, {found.operation}")
                 self.run.growth.append(found)
+
+    def _claims(self) -> None:
+        """Of Taskpost what is up, and beside it what claims in other ways."""
+        makes = [queues.inbox(key) for key in CLAIMED if key in self.run.titles]
+        if not makes:
+            return
+        if "taskpost-pg1" in self.run.titles:
+            makes.append(queues.QueueTable)
+        if shutil.which("beanstalkd"):
+            makes.append(queues.beanstalkd)
+        else:
+            self._leave_out("beanstalkd, claim: it is not installed")
+        sizes, rounds = self.mode.claims, self.asked.rounds or self.mode.claims.rounds
+        try:
+            for found in claims.measure(
+                self.yard, makes, sizes, self.asked.clients or sizes.clients, rounds
+            ):
+                say(f"claim, {found.server}: {found.held} in flight, {found.clients} claimers")
+                self.run.claims.append(found)
+        except FAILURES as error:
+            self.whole = False
+            self._leave_out(f"claim: {error}")
 
 
 def _rotated(among: list[Server], turn: int) -> Iterator[Server]:

@@ -88,6 +88,19 @@ def resp(data: bytes) -> Reply | int:
     return Reply(500 if data.startswith(b"-") else 200, value, end)
 
 
+def beanstalk(data: bytes) -> Reply | int:
+    """Read a reply of beanstalkd: the id of a reserved job, else its line; 500 when it refuses."""
+    line = data.find(b"\r\n")
+    if line < 0:
+        return len(data) + 1
+    word, *more = data[:line].split(b" ")
+    if word == b"RESERVED":
+        end = line + 2 + int(more[1]) + 2
+        return Reply(200, more[0], end) if len(data) >= end else end
+    done = word in (b"INSERTED", b"DELETED")
+    return Reply(200 if done else 500, data[:line], line + 2)
+
+
 def _value(data: bytes, at: int) -> tuple[Any, int] | None:
     line = data.find(b"\r\n", at)
     if line < 0:

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 TRIES = 5
 
-__all__ = ["Shared", "Unusable", "alone", "beside", "close", "open", "reading", "ready"]
+__all__ = ["Shared", "Unusable", "alone", "close", "open", "reading", "ready"]
 
 open = database.open
 
@@ -45,12 +45,7 @@ def reading(work: Callable[[], Result]) -> Result:
     return _patiently(work)
 
 
-def beside(work: Callable[[], Result]) -> Result:
-    """Run ``work``, which only reads and is no request: that it cannot connect refuses nobody."""
-    return _patiently(work, trips=Frozen)
-
-
-def _patiently(work: Callable[[], Result], trips: type[Unavailable] = Unavailable) -> Result:
+def _patiently(work: Callable[[], Result]) -> Result:
     breaker.check()
     for attempt in range(TRIES):
         try:
@@ -60,8 +55,7 @@ def _patiently(work: Callable[[], Result], trips: type[Unavailable] = Unavailabl
         except Unavailable as error:
             # A kept connection may have broken while it was idle: a fresh one gets one try.
             if attempt or isinstance(error, Frozen):
-                if isinstance(error, trips):
-                    breaker.trip(error)
+                _trip_if_frozen(error)
                 raise StoreUnavailable("The database could not be reached.") from error
     raise StoreBusy(f"Other transactions stood in the way {TRIES} times.")
 
@@ -83,6 +77,7 @@ def _once(work: Callable[[], Result]) -> Result:
 
 
 def _trip_if_frozen(error: Exception) -> None:
+    # One that refuses a connection does so at once; and another thread's may be well.
     if isinstance(error, Frozen):
         breaker.trip(error)
 

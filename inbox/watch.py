@@ -60,7 +60,7 @@ class Watch:
 
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
-            turn.beside(work)
+            turn.reading(work)
         except Problem as problem:
             if self.well:
                 self.report(problem)

@@ -3,11 +3,13 @@
 It loads this itself (``SCHEMATHESIS_HOOKS``), in its own process.
 """
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
 import schemathesis
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LONGEST_QUERY = 6000  # beyond 8 KiB, escapes included, the server refuses the request line
 
 
@@ -31,9 +33,15 @@ def _is_negative(case: schemathesis.Case) -> bool:
 
 
 def _lenient(case: schemathesis.Case) -> bool:
-    """Null and an empty parameter are as if left out, and a limit that is too large is cut."""
+    """Null and an empty parameter are as if left out, and a limit that is too large is cut.
+
+    In a query null, true and 0 are words: names like any other.
+    """
     query = case.query or {}
-    return _has_null(case.body) or "" in query.values() or str(query.get("limit", "")).isdigit()
+    empty = any(not value or (isinstance(value, list) and "" in value) for value in query.values())
+    word = NAME.fullmatch(str(query.get("after", "")))
+    cut = str(query.get("limit", "")).isdigit()
+    return _has_null(case.body) or empty or bool(word) or cut
 
 
 def _has_null(body: Any) -> bool:

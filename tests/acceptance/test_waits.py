@@ -179,6 +179,22 @@ def test_a_history_waits_for_the_next_message(either: Server, name: str) -> None
         assert [each["id"] for each in reading.answer().json["messages"]] == [second["id"]]
 
 
+def test_what_comes_for_a_claim_whose_client_has_left_is_not_lost(
+    either: Server, name: str
+) -> None:
+    """Case 41: whoever serves in threads may claim it for nobody, until the lease lapses."""
+    path, body = f"/agents/{name}/inbox/claim", {"wait": 25, "lease_seconds": 1}
+    leaving = Asked(either.port, path, body)
+    taken_in(either)
+    assert not answered([leaving], 0.3)
+    leaving.leave()
+    taken_in(either)
+    sent = send(either, name)
+    with contextlib.closing(Asked(either.port, path, body)) as staying:
+        answer = staying.answer()
+    assert [each["id"] for each in answer.json["messages"]] == [sent["id"]]
+
+
 def test_ask_and_hold_for_the_answer(either: Server, name: str) -> None:
     body = {"from": name, "type": "request", "content": "6 * 7"}
     asking = Asked(either.port, "/agents/bob/inbox?wait=25", body)

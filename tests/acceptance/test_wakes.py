@@ -135,6 +135,25 @@ def test_a_history_at_one_host_hears_of_a_message_sent_through_another(
     assert answer.at - began < MOST
 
 
+def test_a_claim_at_one_host_hears_of_a_message_and_of_a_lease_that_lapses_at_another(
+    hosts: Hosts, name: str
+) -> None:
+    path, body = f"/agents/{name}/inbox/claim", {"wait": 25, "lease_seconds": 1}
+    with (
+        Client(hosts.here.port, "alice") as alice,
+        contextlib.closing(Asked(hosts.here.port, path, body)) as here,
+        contextlib.closing(Asked(hosts.there.port, path, body)) as there,
+    ):
+        taken_in(hosts.there)
+        sent = alice.send(name, "who is first?")[1]
+        first, second = sorted((here.answer(), there.answer()), key=lambda answer: answer.at)
+    for attempts, answer in enumerate((first, second), 1):
+        claimed = [(each["id"], each["attempts"]) for each in answer.json["messages"]]
+        assert claimed == [(sent["id"], attempts)]
+    print(f"the lease lapsed, {(second.at - first.at - 1) * 1000:.0f} ms later it was had")
+    assert second.at - first.at < 1 + MOST
+
+
 def test_a_delayed_message_sent_through_one_host_is_had_at_another_when_it_is_due(
     hosts: Hosts, name: str
 ) -> None:

@@ -181,10 +181,15 @@ def test_the_heartbeat_keeps_an_idle_worker_alive(tmp_path: Path) -> None:
 
 def test_a_worker_whose_master_is_gone_ends(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        worker = Path(f"/proc/{server.worker()}/stat")
+        worker = server.worker()
+        state = Path(f"/proc/{worker}/stat")
         server.process.kill()
         server.process.wait()
-        until(lambda: not worker.exists() or " Z " in worker.read_text(), "the end of the worker")
+        try:
+            until(lambda: not state.exists() or " Z " in state.read_text(), "the worker's end")
+        except AssertionError:
+            os.kill(worker, signal.SIGKILL)  # nobody else would
+            raise
 
 
 def test_what_it_cannot_do_it_does_not_pretend_to(tmp_path: Path) -> None:
