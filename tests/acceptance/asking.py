@@ -165,11 +165,11 @@ def client_of_each_worker(server: Server) -> Iterator[dict[int, Client]]:
 def worker_of(server: Server, client: socket.socket) -> int:
     """The process id of the worker that has accepted a client's connection."""
     near, far = (f"0100007F:{port:04X}" for port in (server.port, client.getsockname()[1]))
-    (inode,) = (
+    (inode,) = {
         fields[9]
         for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines())
-        if fields[1:3] == [near, far]
-    )
+        if fields[1:4] == [near, far, "01"]  # established
+    }
     (pid,) = (pid for pid in server.workers() if f"socket:[{inode}]" in open_files(pid))
     return pid
 
