@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import Any
 
@@ -30,7 +31,7 @@ MESSAGE = b'{"from":"%s","task_id":"bench","type":"request","content":%s}' % (
 )
 
 
-class Remote:
+class Remote(ABC):
     """A queue behind a socket, driven by ``bench.client``."""
 
     def __init__(self, server: Server) -> None:
@@ -40,7 +41,7 @@ class Remote:
         """Seconds of CPU that the server has taken, its database's included."""
         return self.server.cpu()
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027
         """Nothing to do."""
 
     def claim(self, clients: int, count: int) -> Result:
@@ -55,9 +56,9 @@ class Remote:
         self.server.trim()
         return result
 
+    @abstractmethod
     def unit(self, number: int) -> Unit:
         """One claim of the connection of this number."""
-        raise NotImplementedError
 
 
 class Inbox(Remote):

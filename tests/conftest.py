@@ -1,12 +1,15 @@
 """What all tests share: both databases, the service behind a client, actors, a clock to move."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from api.service import Service
-from inbox import presence, turn
+from inbox import bell, presence, turn
 from inbox.sweeper import Sweeper
 from models import clock
 from tests import postgres
@@ -102,3 +105,23 @@ def sweep(store: str) -> Callable[[], None]:
         assert sweeper.round()
 
     return round
+
+
+@pytest.fixture
+def later() -> Iterator[Callable[[Callable[[], Any]], None]]:
+    """Runs something in a thread once somebody waits."""
+    threads = []
+
+    def start(work: Callable[[], Any]) -> None:
+        def run() -> None:
+            deadline = time.monotonic() + 10
+            while not bell.waited_for() and time.monotonic() < deadline:
+                threading.Event().wait(0.002)
+            work()
+
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -207,7 +207,7 @@ def test_fifty_claimers_of_one_message_do_bounded_work(
     got = together(waiters, claim)
     sender.join()
     assert sum(got) == 1
-    assert len(statements) < waiters * 6
+    assert len(statements) < waiters * 12
 
 
 def test_parallel_claimers_get_each_message_once(alice: Agent, bob: Agent) -> None:
@@ -273,23 +273,3 @@ def test_a_lease_is_kept_by_the_servers_clock_alone(
         assert extended["leased_until"] >= claimed["leased_until"]
     assert clock.now() - before < 30_000
     assert bob.settle(claimed)["status"] == "acked"
-
-
-@pytest.fixture
-def later() -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """Runs something in a thread once somebody waits."""
-    threads = []
-
-    def start(work: Callable[[], Any]) -> None:
-        def run() -> None:
-            deadline = time.monotonic() + 10
-            while not bell.waited_for() and time.monotonic() < deadline:
-                threading.Event().wait(0.002)
-            work()
-
-        threads.append(threading.Thread(target=run))
-        threads[-1].start()
-
-    yield start
-    for thread in threads:
-        thread.join()

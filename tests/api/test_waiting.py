@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -20,26 +19,6 @@ ASKING = {"query_string": {"wait": 20}, **THREADS}
 @pytest.fixture
 def http(store: str) -> Http:
     return Http(Service(1 << 20, waiters=4))
-
-
-@pytest.fixture
-def later() -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """Runs something in a thread once somebody waits."""
-    threads = []
-
-    def start(work: Callable[[], Any]) -> None:
-        def run() -> None:
-            deadline = time.monotonic() + 10
-            while not bell.waited_for() and time.monotonic() < deadline:
-                threading.Event().wait(0.002)
-            work()
-
-        threads.append(threading.Thread(target=run))
-        threads[-1].start()
-
-    yield start
-    for thread in threads:
-        thread.join()
 
 
 def test_a_message_ends_the_wait(alice: Agent, bob: Agent, later: Callable) -> None:
