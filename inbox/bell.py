@@ -185,6 +185,13 @@ def expect(address: Address, visible_at: int) -> None:
             wait.deadline = min(wait.deadline, at)
 
 
+def forget() -> None:
+    """Forget what was to be seen when: the database that it lay in is closed."""
+    with _lock:
+        _timers.clear()
+        _due.clear()
+
+
 def _next_due(address: Address) -> float:
     _forget_past()
     return _due[address][0] if address in _due else float("inf")

@@ -28,6 +28,7 @@ open = database.open
 def close() -> None:
     """Close this thread's connection and forget the database."""
     breaker.reset()
+    bell.forget()
     database.close()
 
 

@@ -28,9 +28,9 @@ limit_request_line = 8190
 """
 
 
-def until(happened: Callable[[], Any], what: str = "it") -> Any:
+def until(happened: Callable[[], Any], what: str = "it", patience: float = PATIENCE) -> Any:
     """What ``happened`` returns once that is true."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while time.monotonic() < end:
         if result := happened():
             return result

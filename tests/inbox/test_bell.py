@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inbox import bell
+from inbox import bell, turn
 from inbox.bell import Address, Wait
 from models import clock
 
@@ -17,11 +17,9 @@ CAROL = Address("default", "carol")
 @pytest.fixture(autouse=True)
 def _silence() -> Iterator[None]:
     """No timers of other tests, and none left to them."""
-    bell._timers.clear()
-    bell._due.clear()
+    bell.forget()
     yield
-    bell._timers.clear()
-    bell._due.clear()
+    bell.forget()
     assert bell.waited_for() == []
 
 
@@ -95,6 +93,14 @@ def test_what_has_become_due_is_forgotten_though_nobody_waited() -> None:
         Wait([CAROL], 1).cancel()
     assert not bell._timers
     assert not bell._due
+
+
+def test_with_the_database_what_was_to_be_seen_in_it_is_forgotten(store: str) -> None:
+    delayed("bob", 9)
+    turn.close()
+    wait = Wait([BOB], 20)
+    assert wait.deadline == wait.ends
+    wait.cancel()
 
 
 def test_timers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
