@@ -23,14 +23,18 @@ class Text(fields.String):
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         if not isinstance(value, str):
             raise ValidationError("is not a string")
-        return value
+        return self.read(value)
+
+    def read(self, text: str) -> Any:
+        """What a string stands for; raises ``ValidationError``."""
+        return text
 
 
 class Word(Text):
     """A string of printable characters."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+    def read(self, text: str) -> Any:
+        """The string, if it is one of these."""
         if not text.isprintable():
             raise ValidationError("holds characters that cannot be printed")
         return text
@@ -39,8 +43,8 @@ class Word(Text):
 class AgentName(Text):
     """The name of an agent."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+    def read(self, text: str) -> Any:
+        """The string, if it is one of these."""
         if fault := names.agent_fault(text):
             raise ValidationError(fault)
         return text
@@ -58,8 +62,8 @@ class Flag(fields.Boolean):
 class ServiceName(Text):
     """The name of a service."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+    def read(self, text: str) -> Any:
+        """The string, if it is one of these."""
         if fault := names.service_fault(text):
             raise ValidationError(fault)
         return text
@@ -68,8 +72,8 @@ class ServiceName(Text):
 class TaskId(Text):
     """The id of a task."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+    def read(self, text: str) -> Any:
+        """The string, if it is one of these."""
         if fault := names.task_fault(text):
             raise ValidationError(fault)
         return text
@@ -78,8 +82,9 @@ class TaskId(Text):
 class MessageId(Text):
     """The id of a message, read as its seq."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        seq = ids.read(super()._deserialize(value, attr, data, **kwargs))
+    def read(self, text: str) -> Any:
+        """The seq of the message."""
+        seq = ids.read(text)
         if seq is None:
             raise ValidationError("is not the id of a message")
         return seq
@@ -88,8 +93,8 @@ class MessageId(Text):
 class Key(Text):
     """An idempotency key: 1 to 255 printable characters."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+    def read(self, text: str) -> Any:
+        """The string, if it is one of these."""
         if not (1 <= len(text) <= KEY_LENGTH and text.isprintable()):
             raise ValidationError(f"is not 1 to {KEY_LENGTH} printable characters")
         return text

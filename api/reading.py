@@ -121,16 +121,23 @@ def _gunzip(raw: bytes, most: int) -> bytes:
 
 def document(quick: Quick, raw: bytes) -> dict[str, Any]:
     """The fields of a JSON body; content stays the bytes that were received."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidJson("The body is not UTF-8.") from error
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidJson("The body is not UTF-8.") from error
     deep = raw.count(b"[") + raw.count(b"{") > DEPTH  # most bodies need no closer look
+    made = None if deep else quick.read(raw)
+    return made if made is not None else _loaded(quick.schema, raw, deep)
+
+
+def _loaded(schema: Schema, raw: bytes, deep: bool) -> dict[str, Any]:
+    """What the schema says of a body that is not simply right."""
     given = _plain(_fields(raw, _object) if raw.strip() else {}, deep)
     try:
-        return quick.load(given)
+        return schema.load(given)  # type: ignore[no-any-return]
     except ValidationError as error:
-        raise _invalid(quick.schema, error, "/") from error
+        raise _invalid(schema, error, "/") from error
 
 
 def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
@@ -236,21 +243,30 @@ def actor(
     the body or its messages, else ``?as=``, else the header. Two different
     names are an error, and so is an empty one.
     """
-    named = [sent.get("sender"), asked.get("as_"), environ.get("HTTP_TASKPOST_AGENT")]
-    if named[2] is not None and (fault := names.agent_fault(named[2])):
-        errors = [{"pointer": "header/Taskpost-Agent", "detail": fault}]
-        raise InvalidRequest(f"The caller {named[2][:80]!r}: {fault}.", errors=errors)
-    named += [item.get("sender") for item in sent.get("messages", ())]
-    given = {name for name in named if name is not None}
-    if len(given) > 1:
-        one, other = sorted(given)[:2]
-        raise SenderMismatch(f"The request says that {one} asks, and that {other} does.")
-    name = given.pop() if given else None
+    name = sent.get("sender")
+    header = environ.get("HTTP_TASKPOST_AGENT")
+    if header is not None or "as_" in asked or "messages" in sent:
+        name = _named(name, header, asked, sent)
     if not own:
         return Actor(REALM, name)
     if name is not None and name != path["agent"]:
         raise InboxNotFound(f"{name} has no inbox {path['agent']}.")
     return Actor(REALM, path["agent"])
+
+
+def _named(
+    sender: str | None, header: str | None, asked: Mapping[str, Any], sent: Mapping[str, Any]
+) -> str | None:
+    """The one name that all these give."""
+    if header is not None and (fault := names.agent_fault(header)):
+        errors = [{"pointer": "header/Taskpost-Agent", "detail": fault}]
+        raise InvalidRequest(f"The caller {header[:80]!r}: {fault}.", errors=errors)
+    named = {sender, header, asked.get("as_")}
+    named.update(item.get("sender") for item in sent.get("messages", ()))
+    given = sorted(name for name in named if name is not None)
+    if len(given) > 1:
+        raise SenderMismatch(f"The request says that {given[0]} asks, and that {given[1]} does.")
+    return given[0] if given else None
 
 
 def checked_path(path: Mapping[str, str]) -> None:

@@ -49,18 +49,22 @@ class Service:
     ) -> Iterable[bytes]:
         began = time.perf_counter()
         environ["taskpost.request_id"] = request_id = _request_id(environ)
-        environ["PATH_INFO"] = path = _without_slash(environ.get("PATH_INFO", ""))
+        path = environ.get("PATH_INFO", "")
+        if path[-1:] == "/" or not path:
+            environ["PATH_INFO"] = path = _without_slash(path)
         found = self.hot.find(environ["REQUEST_METHOD"], path)
         if found is not None:
             status, headers, body = self.answer(found[0], environ, found[1])
             headers = [*web.length(status, body), *headers, ("X-Request-Id", request_id)]
-            _log(environ, status, began)
+            if "taskpost.parked" not in environ:
+                log.request(environ, status, time.perf_counter() - began)
             start_response(web.STATUS_LINES[status], headers)
             return (body,)
 
         def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             headers.append(("X-Request-Id", request_id))
-            _log(environ, int(status[:3]), began)
+            if "taskpost.parked" not in environ:
+                log.request(environ, int(status[:3]), time.perf_counter() - began)
             return start_response(status, headers, *rest)
 
         return self.flask.wsgi_app(environ, started)
@@ -136,11 +140,6 @@ class Service:
             self.waiters.release()
 
 
-def _log(environ: dict[str, Any], status: int, began: float) -> None:
-    if "taskpost.parked" not in environ:  # it will be answered when it has been looked at again
-        log.request(environ, status, time.perf_counter() - began)
-
-
 def _looked_again(route: Route, call: Call, wait: Wait) -> Answer | Parked:
     run = call.headers.get("taskpost.run", turn.alone) if route.takes else turn.reading
     try:
@@ -169,4 +168,4 @@ def _request_id(environ: dict[str, Any]) -> str:
 
 
 def _without_slash(path: str) -> str:
-    return path[:-1] if len(path) > 1 and path[-1] == "/" else path or "/"
+    return path[:-1] if len(path) > 1 else "/"

@@ -46,8 +46,10 @@ def addresses(actor: Actor, address: str) -> tuple[Address, ...]:
     return (Address(actor.realm, resolve(actor.realm, address)),)
 
 
-def claim(actor: Actor, address: str, asked: Claim) -> list[Message]:
+def claim(actor: Actor, address: str, asked: Claim, only: bool = False) -> list[Message]:
     """Take messages from an agent's inbox, or from a service's, for the actor.
+
+    ``only`` says that the caller writes nothing else in the same unit of work.
 
     One worker of a service holds no more than the service's capacity allows.
     """
@@ -58,7 +60,7 @@ def claim(actor: Actor, address: str, asked: Claim) -> list[Message]:
     nonce = secrets.token_hex(NONCE // 2)
     lease = None if asked.lease_seconds is None else round(asked.lease_seconds * 1000)
     holder = asked.worker or actor.name or home
-    rows = claims.claim(actor.realm, home, asked.wanted, nonce, holder, lease, limit)
+    rows = claims.claim(actor.realm, home, asked.wanted, nonce, holder, lease, limit, only)
     if rows:
         # Those who wait hear of it when the lease ends, not now: there is nothing to claim.
         bell.later(actor.realm, home, rows[0].visible_at)

@@ -43,13 +43,14 @@ class Message(msgspec.Struct, omit_defaults=True, rename={"sender": "from"}):
 
 
 @functools.lru_cache(1024)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
 def timestamp(ms: int) -> str:
     """A time in ms since the epoch as RFC 3339, in UTC, with milliseconds."""
     return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@functools.lru_cache(256)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def status(row: Row) -> str:
@@ -76,13 +77,14 @@ def worker(row: Row) -> str | None:
 
 def message(row: Row) -> Message:
     """The message of a row."""
+    state = row.status
     made = Message(
         ids.written(row.seq),
         row.task_id,
         row.sender,
         row.inbox,
         row.type,
-        status(row) if row.expires_at is not None else row.status,
+        state,
         row.attempts,
         timestamp(row.created_at),
     )
@@ -90,16 +92,19 @@ def message(row: Row) -> Message:
         made.content = msgspec.Raw(row.content)
     if row.reply_to is not None:
         made.reply_to = ids.written(row.reply_to)
-    if row.visible_at and row.status == "unread" and row.visible_at > clock.now():
-        _later(made, row)
     if row.reason is not None:
         made.reason = row.reason
-    if row.status == "dead":
-        made.leased_by = holder(row)
-    if row.status == "acked" and row.settled_at is not None:
-        made.acked_at = timestamp(row.settled_at)
     if row.expires_at is not None:
+        made.status = status(row)
         made.expires_at = timestamp(row.expires_at)
+    if state == "unread":
+        if row.visible_at and row.visible_at > clock.now():
+            _later(made, row)
+    elif state == "acked":
+        if row.settled_at is not None:
+            made.acked_at = timestamp(row.settled_at)
+    elif state == "dead":
+        made.leased_by = holder(row)
     return made
 
 

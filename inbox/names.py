@@ -1,5 +1,6 @@
 """Names: how agents and tasks may be called, and who is asking."""
 
+import functools
 import re
 import secrets
 from typing import NamedTuple
@@ -14,6 +15,8 @@ TASK_ROUTES = ("messages", "close", "purge")  # what a path has behind a task id
 POSTMASTER = "postmaster"
 SERVICE = "service:"  # what the address of a service begins with
 SERVICE_NAME = re.compile(NAME)
+LONGEST = 150  # characters, more than a name may have
+KEPT = 4096  # names and task ids that have been looked at: the same come again and again
 
 MESSAGE_TYPES = (
     "request",
@@ -39,6 +42,11 @@ class Actor(NamedTuple):
 
 def agent_fault(text: str) -> str | None:
     """What is wrong with an agent's name, in words; None when nothing is."""
+    return _agent_fault(text[:LONGEST])
+
+
+@functools.lru_cache(KEPT)
+def _agent_fault(text: str) -> str | None:
     if AGENT.fullmatch(text):
         return None
     if PLACEHOLDER.fullmatch(text):
@@ -70,6 +78,11 @@ def task_fault(text: str) -> str | None:
     """What is wrong with a task id, in words; None when nothing is."""
     if not 1 <= len(text) <= TASK_LENGTH:
         return f"a task id has 1 to {TASK_LENGTH} characters"
+    return _task_fault(text)
+
+
+@functools.lru_cache(KEPT)
+def _task_fault(text: str) -> str | None:
     if not text.isprintable():
         return "a task id has printable characters only"
     if text.startswith(("room:", "dm:")):

@@ -31,6 +31,7 @@ from models import clock, facts, graves, leases, outbox
 from models.outbox import Draft, Reason
 from models.rows import Row
 
+CONSEQUENT = ("progress", "cancel")  # types that do something to another message
 TRIES = 3  # how often a send looks again when what stood in the way is gone by the time it looks
 
 
@@ -56,9 +57,10 @@ class Letter(msgspec.Struct, kw_only=True):
     idempotency_key: str | None = None
 
 
-def send(actor: Actor, letter: Letter) -> Sent:
+def send(actor: Actor, letter: Letter, only: bool = False) -> Sent:
     """Put a message into an inbox, once a sender and idempotency key.
 
+    ``only`` says that the caller writes nothing else in the same unit of work.
     Returns it as it lies there. Raises the errors of this module's imports:
     a task that is closed, a recipient who has retired, a key used before for
     something else, and so on.
@@ -66,10 +68,11 @@ def send(actor: Actor, letter: Letter) -> Sent:
     draft = _draft(actor, letter)
     unknown = False
     for _ in range(TRIES):
-        row = outbox.send(draft, unknown)
+        row = outbox.send(draft, unknown, only and draft.type not in CONSEQUENT)
         if row is not None:
             bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
-            _consequences(actor.realm, row)
+            if draft.type in CONSEQUENT:
+                _consequences(actor.realm, row)
             return Sent(_sent(row, draft, known=not unknown), answers=row.reply_to)
         reason = outbox.explain(draft)
         if reason.earlier is not None:
@@ -98,9 +101,10 @@ def _await(draft: Draft) -> None:
 
 def _consequences(realm: str, row: Row) -> None:
     """What a message does to the request that it is about, in the same unit of work."""
-    if row.type == "progress" and row.reply_to is not None:
-        leases.progress(realm, row.reply_to, row.sender)
-    elif row.type == "cancel" and row.status == "unread":
+    if row.type == "progress":
+        if row.reply_to is not None:
+            leases.progress(realm, row.reply_to, row.sender)
+    elif row.status == "unread":
         graves.withdrawn(realm, row.task_id, row.sender, row.inbox, row.reply_to, ("request",))
 
 

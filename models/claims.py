@@ -98,23 +98,31 @@ def _claim(task: bool, types: bool, exclusive: bool) -> Statement:
 
 
 def claim(
-    realm: str, inbox: str, wanted: Wanted, nonce: str, worker: str, lease: int | None, limit: int
+    realm: str,
+    inbox: str,
+    wanted: Wanted,
+    nonce: str,
+    worker: str,
+    lease: int | None,
+    limit: int,
+    only: bool = False,
 ) -> list[Row]:
     """Take at most ``limit`` messages for ``worker``, oldest first.
 
-    ``lease`` is in ms; None means the inbox's own.
+    ``lease`` is in ms; None means the inbox's own. ``only``: nothing else is
+    written with it (see ``database.perform``).
     """
     statement = _claim(wanted.task_id is not None, bool(wanted.types), wanted.exclusive)
-    found = database.run(
-        statement,
-        realm=realm,
-        inbox=inbox,
-        task_id=wanted.task_id,
-        types=wanted.types or ("",),
-        holder=f"{nonce}/{worker}",
-        worker=worker,
-        lease=lease,
-        fetch=limit,
-        now=clock.now(),
-    )
+    values = {
+        "realm": realm,
+        "inbox": inbox,
+        "task_id": wanted.task_id,
+        "types": wanted.types or ("",),
+        "holder": f"{nonce}/{worker}",
+        "worker": worker,
+        "lease": lease,
+        "fetch": limit,
+        "now": clock.now(),
+    }
+    found = database.perform(statement, values, only)
     return sorted(row(values) for values in found.fetchall())

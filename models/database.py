@@ -136,7 +136,10 @@ def savepoint() -> None:
 
 
 def to_savepoint() -> None:
-    """Take back what was done since the savepoint; a connection that cannot is given up."""
+    """Take back what was done since the savepoint; a connection that cannot is given up.
+
+    With it goes its transaction: nothing of it is kept.
+    """
     try:
         current().undo()
     except DRIVERS:
@@ -185,11 +188,20 @@ def _hang_up(opened: Opened) -> None:
 
 def run(statement: Statement, **values: Any) -> Any:
     """Run a statement on this thread's connection; returns the driver's cursor."""
+    return perform(statement, values)
+
+
+def perform(statement: Statement, values: dict[str, Any], only: bool = False) -> Any:
+    """Run a statement; ``only`` when nothing else is written in its part of the unit of work.
+
+    Should that part fail all the same, once the statement has done its work,
+    the whole unit may have to be undone.
+    """
     for watcher in watchers:
         watcher(statement, dict(values))
     opened = current()
     try:
-        return opened.perform(statement, values)
+        return opened.perform(statement, values, only)
     except DRIVERS as error:
         _fail(error)
 

@@ -201,18 +201,19 @@ def ack(
     """Settle an unread message of the agent ``name`` (None: anybody's); None if there is none.
 
     One that is held needs the ``nonce`` of its lease, and no other takes one.
+    Nothing else is to be written in the same part of a unit of work.
     """
-    found = database.run(
-        ACK,
-        realm=realm,
-        seq=seq,
-        name=name or "",
-        key=key,
-        spelt=spelt,
-        anyone=name is None,
-        nonce=nonce,
-        now=clock.now(),
-    ).fetchone()
+    values = {
+        "realm": realm,
+        "seq": seq,
+        "name": name or "",
+        "key": key,
+        "spelt": spelt,
+        "anyone": name is None,
+        "nonce": nonce,
+        "now": clock.now(),
+    }
+    found = database.perform(ACK, values, only=True).fetchone()
     return row(found) if found else None
 
 

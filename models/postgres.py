@@ -108,6 +108,10 @@ class PostgreSQL(peewee.PostgresqlDatabase):
         text = f"{url.scheme}://{url.netloc}{url.path}{asked}"
         super().__init__(text, connection_factory=functools.partial(Connection, timeout))
 
+    def connection(self) -> Connection:
+        """This thread's connection, opened if need be."""
+        return self._state.conn or super().connection()
+
     def _connect(self) -> extensions.connection:
         connection: Connection = super()._connect()  # type: ignore[misc]
         with connection.cursor() as cursor:
@@ -218,8 +222,11 @@ class PostgreSQL(peewee.PostgresqlDatabase):
             super().execute_sql(statement.prepare)
             connection.prepared.add(statement.name)
 
-    def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
-        """Run a statement, prepared on this connection when it is first run there."""
+    def perform(self, statement: Statement, values: dict[str, Any], only: bool = False) -> Any:
+        """Run a statement, prepared on this connection when it is first run there.
+
+        Here also the ``only`` one of its part needs the savepoint, which rides along.
+        """
         self._prepare(statement)
         for name in statement.lists:
             values[name] = list(values[name])

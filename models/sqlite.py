@@ -5,6 +5,7 @@ import fcntl
 import os
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,14 @@ def _locked(file: int) -> bool:
     return True
 
 
+class _Parts(threading.local):
+    """The part of the transaction that is under way in a thread."""
+
+    due = False  # it has been begun and has not written yet
+    bare = False  # it has no savepoint: one statement is all that it writes
+    changes = 0  # rows that had been changed on the connection before that
+
+
 class SQLite(peewee.SqliteDatabase):
     """A database file, owner-only from its first byte; one connection a thread."""
 
@@ -41,6 +50,7 @@ class SQLite(peewee.SqliteDatabase):
             raise Unusable("a SQLite URL needs a file: sqlite:///taskpost.db")
         self.path = os.path.abspath(path)
         self.patience = timeout
+        self.parts = _Parts()
         super().__init__(
             self.path,
             timeout=timeout,
@@ -51,6 +61,10 @@ class SQLite(peewee.SqliteDatabase):
                 "temp_store": "MEMORY",
             },
         )
+
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection, opened if need be."""
+        return self._state.conn or super().connection()
 
     def prepare(self) -> None:
         """Make the file, and set what must be set before WAL and the first table."""
@@ -92,6 +106,7 @@ class SQLite(peewee.SqliteDatabase):
         of them would then wait for seconds.
         """
         connection = self.connection()
+        self.parts.due = self.parts.bare = False
         connection.execute("PRAGMA busy_timeout = 0")
         try:
             self._begin(connection, time.monotonic() + self.patience)
@@ -108,10 +123,33 @@ class SQLite(peewee.SqliteDatabase):
                     raise
             time.sleep(random.uniform(*LOOK_AGAIN))
 
-    def perform(self, statement: Statement, values: dict[str, Any]) -> Any:
-        """Run a statement; the driver keeps it prepared."""
+    def perform(self, statement: Statement, values: dict[str, Any], only: bool = False) -> Any:
+        """Run a statement; the driver keeps it prepared.
+
+        One that is the ``only`` one of its part that writes needs no savepoint: that would cost
+        as much as the statement itself, for the sake of copies of all pages that it changes.
+        """
+        connection = self.connection()
+        if statement.writes and (self.parts.due or self.parts.bare):
+            self._begin_part(bare=only)
         # Past peewee's own layer, which costs as much again as a small statement.
-        return self.connection().execute(statement.for_sqlite(values), values)
+        return connection.execute(statement.for_sqlite(values), values)
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Run SQL of peewee's."""
+        if (self.parts.due or self.parts.bare) and not sql.startswith("SELECT"):
+            self._begin_part(bare=False)
+        return super().execute_sql(sql, params)
+
+    def _begin_part(self, bare: bool) -> None:
+        parts, connection = self.parts, self.connection()
+        if parts.bare and connection.total_changes != parts.changes:
+            raise peewee.InternalError("what was to be the only statement of its part is not")
+        parts.due, parts.bare = False, bare
+        if bare:
+            parts.changes = connection.total_changes
+        else:
+            connection.execute("SAVEPOINT part")
 
     def hurry(self) -> None:
         """Nothing to do: who writes holds the only lock, and not for long."""
@@ -137,17 +175,25 @@ class SQLite(peewee.SqliteDatabase):
         return None
 
     def part(self) -> None:
-        """Begin a part of the transaction that can be undone by itself."""
-        self.connection().execute("SAVEPOINT part")
+        """Begin a part of the transaction that can be undone by itself, once it writes."""
+        self.parts.due = True
 
     def keep(self) -> None:
         """The part stands."""
-        self.connection().execute("RELEASE SAVEPOINT part")
+        parts = self.parts
+        if not (parts.due or parts.bare):
+            self.connection().execute("RELEASE SAVEPOINT part")
+        parts.due = parts.bare = False
 
     def undo(self) -> None:
-        """Undo the part."""
-        self.connection().execute("ROLLBACK TO SAVEPOINT part")
-        self.connection().execute("RELEASE SAVEPOINT part")
+        """Undo the part; raises peewee's error where only all of the transaction can be undone."""
+        parts, connection = self.parts, self.connection()
+        if not (parts.due or parts.bare):
+            connection.execute("ROLLBACK TO SAVEPOINT part")
+            connection.execute("RELEASE SAVEPOINT part")
+        elif parts.bare and connection.total_changes != parts.changes:
+            raise peewee.InternalError("what failed came after the only statement of its part")
+        parts.due = parts.bare = False
 
     def in_unit(self) -> bool:
         """Whether a transaction is open; SQLite ends one itself on a full disk."""

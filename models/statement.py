@@ -5,12 +5,13 @@ import re
 from typing import Any
 
 PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
+WRITE = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b")
 LIST = re.compile(r"IN :([a-z_][a-z_0-9]*)")
 
 # The types of parameters, by name, where they are not text; PostgreSQL prepares with them.
 BIGINTS = (
     "seq now after before fence fetch near bytes visible_at expires_at deadline reply_to lease"
-    " until extends_by delay"
+    " until extends_by delay settled_at"
 )
 TYPES = {
     **dict.fromkeys(BIGINTS.split(), "bigint"),
@@ -36,6 +37,7 @@ class Statement:
 
     def __init__(self, sql: str, postgresql: str | None = None) -> None:
         self.sqlite = " ".join(sql.split())
+        self.writes = WRITE.search(self.sqlite) is not None
         self.lists = list(dict.fromkeys(LIST.findall(self.sqlite)))
         self.name = f"taskpost_{next(_numbers)}"
         text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))

@@ -25,7 +25,7 @@ def taken(call: Call, actor: Actor, address: str) -> Answer | Parked:
     asked = Claim(wanted, body["limit"], body.get("lease_seconds"), body.get("worker"))
 
     def once(last: bool) -> Answer | Later:
-        found = claims.claim(actor, address, asked)
+        found = claims.claim(actor, address, asked, only=results is None)
         if not found and not last:
             return Later.RUNG
         made = {"messages": found}

@@ -25,7 +25,7 @@ def send_one(call: Call) -> Answer | Parked:
     if call.wait is not None:
         return reply(call, call.wait)
     asked = letter(call.path["agent"], call.body, header_key(call))
-    return sent_answer(call, send.send(call.actor, asked))
+    return sent_answer(call, send.send(call.actor, asked, only=True))
 
 
 def sent_answer(call: Call, done: Sent) -> Answer | Parked:

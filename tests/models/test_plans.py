@@ -51,7 +51,7 @@ DEADLINES, DUE, ENDS = "messages_deadlines", "messages_due", "messages_fact_ends
 TASK_AGENTS, LATER_TASK = "messages_task_agents", "messages_later_task"
 CLAIMING = {NAMES, READY, LATER, FACTS, ROWS}
 
-SENDING = {NAMES, ROWS, THREAD, FACTS}
+SENDING = {NAMES, THREAD, FACTS}
 NEWEST = {NAMES, READY, LATER, ROWS}  # beside every page: whose the inbox is, its newest message
 
 
@@ -76,9 +76,9 @@ def as_(name: str) -> Actor:
     return Actor(REALM, name)
 
 
-def letter(to: str, **given: Any) -> Letter:
+def letter(to: str, type: str = "request", **given: Any) -> Letter:
     """A message to be sent."""
-    return Letter(to=to, type="request", content=b"1", **given)
+    return Letter(to=to, type=type, content=b"1", **given)
 
 
 def refused(work: Callable[[], Any]) -> None:
@@ -151,13 +151,24 @@ VERBS = {
         lambda world: send.send(as_("agent-0"), letter("agent-1")), SENDING
     ),
     "send to an unknown agent": Verb(
-        lambda world: send.send(as_("agent-0"), letter("agent-1x")), SENDING | {DEDUP}, daily=False
+        lambda world: send.send(as_("agent-0"), letter("agent-1x")), SENDING | {ROWS, DEDUP}, daily=False
     ),
     "send to the long thread": Verb(
         lambda world: send.send(as_("agent-0"), letter("agent-1", task_id="long")), SENDING
     ),
     "reply": Verb(
-        lambda world: send.send(as_("agent-0"), letter("agent-1", reply_to=world.opened)), SENDING
+        lambda world: send.send(as_("agent-0"), letter("agent-1", reply_to=world.opened)),
+        SENDING | {ROWS},
+    ),
+    "done": Verb(
+        lambda world: send.send(as_("agent-0"), letter("agent-1", type="done", task_id="long")),
+        SENDING,
+    ),
+    "done in reply": Verb(
+        lambda world: send.send(
+            as_("agent-0"), letter("agent-1", type="done", reply_to=world.opened)
+        ),
+        SENDING | {ROWS},
     ),
     "send with a new key": Verb(
         lambda world: send.send(as_("agent-0"), letter("agent-1", idempotency_key="new")), SENDING
@@ -166,7 +177,7 @@ VERBS = {
         lambda world: refused(
             lambda: send.send(as_("agent-0"), letter("agent-1", task_id="old-0"))
         ),
-        SENDING | {DEDUP},
+        SENDING | {ROWS, DEDUP},
     ),
     "send many": Verb(
         lambda world: send.send_many(as_("agent-0"), [letter("agent-1"), letter("agent-0")]),
@@ -292,7 +303,7 @@ VERBS = {
         lambda world: [
             send.send(as_("agent-0"), letter("agent-1", idempotency_key="twice")) for _ in "12"
         ],
-        SENDING | {DEDUP},
+        SENDING | {ROWS, DEDUP},
     ),
 }
 
