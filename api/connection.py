@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         inbound = self.inbound
         if nbytes <= SLICE and inbound.backlog <= BACKLOG and not inbound.last:
             inbound.feed(BUFFER[:nbytes])
-            self.advance()
+            self.worker.due(self)
         else:
             self.feed(BUFFER[:nbytes])
 
@@ -173,6 +173,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def expire(self) -> None:
         """The deadline has passed."""
+        if self.phase < BUSY and self.inbound.pending:
+            return  # about to run
         if self.phase in (HEAD, BODY):
             self.inbound.refuse(Refusal("request_timeout", "The request did not arrive in time."))
             self.advance()
@@ -321,7 +323,9 @@ class Connection(asyncio.BufferedProtocol):
             detail = "The database broke while committing."
             payload = self.problem("outcome_unknown", detail)
         self.deliver(payload)
-        self.worker.loop.call_soon(self.proceed)
+        inbound = self.inbound
+        if inbound.pending or inbound.state or self.rest or self.eof:
+            self.worker.loop.call_soon(self.proceed)
 
     def rerun(self) -> None:
         """Run the current request once more, in a turn of its own."""

@@ -22,7 +22,7 @@ def at_once(flush: Callable[[], None]) -> None:
 
 
 soon = at_once  # a server with a loop sets this, to write once a round
-_held: list[str] = []
+_held: list[tuple[str, tuple[Any, ...]]] = []
 
 
 def request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
@@ -31,7 +31,7 @@ def request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
     pattern = route.pattern if route is not None else None
     said = _said(pattern, environ.get("REQUEST_METHOD", "")[:20], status)
     # No value needs escaping: a request's id is of our own making, or has been checked.
-    _write(said % (_now(), seconds * 1000, environ["taskpost.request_id"]))
+    _write(said, time.time_ns(), seconds * 1000, environ["taskpost.request_id"])
 
 
 @lru_cache(1000)
@@ -57,15 +57,13 @@ def failure(environ: Mapping[str, Any], error: BaseException) -> None:
 
 def write(**fields: Any) -> None:
     """Write one line."""
-    _write(msgspec.json.encode({"time": _now(), **fields}).decode())
+    text = msgspec.json.encode(fields).decode().replace("%", "%%")
+    _write('{"time":"%s",' + text[1:], time.time_ns())
 
 
-def _now() -> str:
-    return timestamp(time.time_ns() // 1_000_000)
-
-
-def _write(line: str) -> None:
-    _held.append(line)
+def _write(said: str, *values: Any) -> None:
+    """Write a line, into which its time and other values are put once it goes out."""
+    _held.append((said, values))
     if len(_held) == 1:
         soon(flush)
 
@@ -73,7 +71,9 @@ def _write(line: str) -> None:
 def flush() -> None:
     """Write the lines that have been held back."""
     if _held:
-        lines = "\n".join(_held) + "\n"
+        lines = [
+            said % (timestamp(at // 1_000_000), *values) + "\n" for said, (at, *values) in _held
+        ]
         _held.clear()
-        sys.stderr.buffer.write(lines.encode())
+        sys.stderr.buffer.write("".join(lines).encode())
         sys.stderr.buffer.flush()

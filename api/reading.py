@@ -34,6 +34,10 @@ NOBODY = Actor(REALM)
 DEPTH = 100  # how deep content may be nested
 FAULTS = 20  # how many things that are wrong one problem lists at most
 LENGTH = re.compile(r"[0-9]+")
+ESCAPED = re.compile(rb"\\.", re.DOTALL)
+QUOTED = re.compile(rb'"[^"]*"')
+BRACES = bytes.maketrans(b"[]", b"{}")
+NEITHER = bytes(byte for byte in range(256) if byte not in b'[]{}"')  # brackets nor quotes
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -126,7 +130,8 @@ def document(quick: Quick, raw: bytes) -> dict[str, Any]:
             raw.decode()
         except UnicodeDecodeError as error:
             raise InvalidJson("The body is not UTF-8.") from error
-    deep = raw.count(b"[") + raw.count(b"{") > DEPTH  # most bodies need no closer look
+    # Most bodies need no closer look.
+    deep = raw.count(b"[") + raw.count(b"{") > DEPTH and _depth(raw) > DEPTH
     made = None if deep else quick.read(raw)
     return made if made is not None else _loaded(quick.schema, raw, deep)
 
@@ -170,21 +175,17 @@ def _item(raw: bytes, deep: bool) -> Any:
 
 
 def _depth(raw: bytes) -> int:
-    depth = deepest = 0
-    for bracket in _brackets(raw):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _brackets(raw: bytes) -> Iterator[int]:
-    """The brackets of JSON text, outside of its strings."""
-    for place, part in enumerate(raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')):
-        if place % 2 == 0:
-            yield from part.translate(None, _NOT_BRACKETS)
-
-
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+    """How deep JSON text is nested; no need to look further than a little beyond the limit."""
+    if b"\\" in raw:
+        raw = ESCAPED.sub(b"", raw)
+    left = raw.translate(BRACES, NEITHER).replace(b'""', b"")
+    if b'"' in left:  # strings with brackets in them
+        left = QUOTED.sub(b"", left)
+    depth = 0
+    while b"{}" in left and depth <= DEPTH:
+        left = left.replace(b"{}", b"")
+        depth += 1
+    return depth
 
 
 def _invalid(schema: Schema, error: ValidationError, root: str) -> InvalidRequest:

@@ -38,11 +38,13 @@ Look = Callable[[bool], Answer | Later]
 
 def seconds(call: Call) -> float:
     """How long the caller is willing to wait: ``wait``, ``timeout`` or ``Prefer: wait=N``."""
-    for name in ("wait", "timeout"):
-        for given in (call.query, call.body):
-            if name in given:
-                return float(given[name])
-    preferred = PREFER.search(call.headers.get("HTTP_PREFER", ""))
+    for given in (call.query, call.body):
+        if given:
+            for name in ("wait", "timeout"):
+                if name in given:
+                    return float(given[name])
+    prefer = call.headers.get("HTTP_PREFER")
+    preferred = PREFER.search(prefer) if prefer else None
     return min(float(preferred[1]), LONGEST) if preferred else 0.0
 
 

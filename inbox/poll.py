@@ -65,9 +65,8 @@ def owner(name: str, box: Box) -> str:
     """The agent whose inbox ``name`` is; raises ``NameDiffersInCase``."""
     if box.owner is None:
         return name
-    known = json.loads(box.spelt or "null")
-    if known != name:
-        raise NameDiffersInCase(f"{name} is not known, {known} is.")
+    if box.spelt != names.spelt(name):
+        raise NameDiffersInCase(f"{name} is not known, {json.loads(box.spelt or 'null')} is.")
     return box.owner
 
 

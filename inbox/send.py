@@ -3,8 +3,8 @@
 import difflib
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,9 +27,11 @@ from inbox.errors import (
 )
 from inbox.message import Message, Recipient, message
 from inbox.names import Actor
-from models import clock, facts, graves, leases, outbox
+from models import batches, clock, facts, graves, leases, outbox
 from models.outbox import Draft, Reason
 from models.rows import Row
+
+Result = TypeVar("Result")
 
 CONSEQUENT = ("progress", "cancel")  # types that do something to another message
 TRIES = 3  # how often a send looks again when what stood in the way is gone by the time it looks
@@ -110,17 +112,36 @@ def _consequences(realm: str, row: Row) -> None:
 
 def send_many(actor: Actor, letters: Sequence[Letter]) -> list[Sent]:
     """Send all, in order, or raise the first error, pointing at its message, and send none."""
-    sent = []
-    for index, letter in enumerate(letters):
-        try:
-            sent.append(send(actor, letter))
-        except Problem as problem:
-            faults = problem.errors or [{"pointer": "", "detail": problem.detail}]
-            problem.errors = [
-                {**fault, "pointer": f"/messages/{index}{fault['pointer']}"} for fault in faults
-            ]
-            raise
+    sent = _send_plain(actor, letters)
+    if sent is None:
+        sent = _each(letters, lambda letter: send(actor, letter))
     return sent
+
+
+def _send_plain(actor: Actor, letters: Sequence[Letter]) -> list[Sent] | None:
+    """Send them at once; None, and nothing is sent, if they are to be looked at one by one."""
+    drafts = _each(letters, lambda letter: _draft(actor, letter))
+    special = any(draft.type in CONSEQUENT or not batches.plain(draft) for draft in drafts)
+    rows = None if special else batches.send(drafts, only=True)
+    if rows is None:
+        return None
+    for row in rows:
+        bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
+    return [Sent(_sent(row, draft, known=True)) for row, draft in zip(rows, drafts, strict=True)]
+
+
+def _each(letters: Sequence[Letter], work: Callable[[Letter], Result]) -> list[Result]:
+    """What ``work`` makes of each; a problem points at the message that has it."""
+    made: list[Result] = []
+    try:
+        for letter in letters:
+            made.append(work(letter))
+    except Problem as problem:
+        faults = problem.errors or [{"pointer": "", "detail": problem.detail}]
+        place = f"/messages/{len(made)}"
+        problem.errors = [{**fault, "pointer": place + fault["pointer"]} for fault in faults]
+        raise
+    return made
 
 
 def _draft(actor: Actor, letter: Letter) -> Draft:

@@ -7,7 +7,7 @@ rarer queries are built with peewee from ``models.table``.
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
@@ -202,6 +202,18 @@ def perform(statement: Statement, values: dict[str, Any], only: bool = False) ->
     opened = current()
     try:
         return opened.perform(statement, values, only)
+    except DRIVERS as error:
+        _fail(error)
+
+
+def perform_many(statement: Statement, rows: Sequence[dict[str, Any]], only: bool = False) -> int:
+    """Run an insert once for each of some rows, on SQLite; the seq of the last."""
+    for watcher in watchers:
+        watcher(statement, dict(rows[0]))
+    opened = current()
+    assert isinstance(opened, SQLite), "elsewhere each would be a round trip"
+    try:
+        return opened.perform_many(statement, rows, only)
     except DRIVERS as error:
         _fail(error)
 

@@ -191,33 +191,53 @@ def send(draft: Draft, unknown: bool, only: bool = False) -> Row | None:
     A recipient with no name on record stands in the way unless ``unknown``.
     ``only``: nothing else is written with it (see ``database.perform``).
     """
-    values = dict(zip(FIELDS, draft, strict=True))
-    values["content"] = stored(draft.content)
-    values["now"] = now = clock.now()
-    values["unknown"] = unknown
-    values["settled_at"] = settled = None if draft.status == "unread" else now
+    now = clock.now()
+    values = _values(draft, now, unknown)
     shape = draft.reply_to is not None, draft.type in ENDING
     if database.current().dialect == "sqlite":
         found = _look_and_insert(shape, values, only)
     else:
         found = database.perform(_send(*shape), values, only).fetchone()
-    if found is None:
-        return None
-    seq, inbox, task_id, sender, reply_to = found
-    return Row(
-        seq, inbox, task_id, draft.type, sender, draft.content, reply_to, draft.status,
-        draft.visible_at, None, 0, now, settled, draft.expires_at, None,
-    )  # fmt: skip
+    return inserted(draft, now, *found) if found is not None else None
+
+
+def look(draft: Draft, now: int) -> Any:
+    """For SQLite: inbox, task, sender, the seq replied to and whether it opens the thread; or None.
+
+    They hold until the end of the transaction, which nobody else's can overlap.
+    """
+    looking = _look(draft.reply_to is not None, draft.type in ENDING)
+    return database.perform(looking, _values(draft, now, unknown=False)).fetchone()
 
 
 def _look_and_insert(shape: tuple[bool, bool], values: dict[str, Any], only: bool) -> Any:
     found = database.perform(_look(*shape), values).fetchone()
     if found is None:
         return None
-    inbox, task_id, sender, reply_to, opens = found
-    values.update(inbox=inbox, task_id=task_id, sender=sender, reply_to=reply_to, opens=opens)
+    values["inbox"], values["task_id"], values["sender"] = found[:3]
+    values["reply_to"], values["opens"] = found[3:]
     done = database.perform(INSERT, values, only)
     return (done.lastrowid, *found[:4]) if done.rowcount else None
+
+
+def _values(draft: Draft, now: int, unknown: bool) -> dict[str, Any]:
+    values = dict(zip(FIELDS, draft, strict=True))
+    values["content"] = stored(draft.content)
+    values["now"] = now
+    values["unknown"] = unknown
+    values["settled_at"] = None if draft.status == "unread" else now
+    return values
+
+
+def inserted(
+    draft: Draft, now: int, seq: int, inbox: str, task_id: str, sender: str, reply_to: int | None
+) -> Row:
+    """The row of a draft, with what the database has found out."""
+    settled = None if draft.status == "unread" else now
+    return Row(
+        seq, inbox, task_id, draft.type, sender, draft.content, reply_to, draft.status,
+        draft.visible_at, None, 0, now, settled, draft.expires_at, None,
+    )  # fmt: skip
 
 
 def explain(draft: Draft) -> Reason:

@@ -110,7 +110,8 @@ class PostgreSQL(peewee.PostgresqlDatabase):
 
     def connection(self) -> Connection:
         """This thread's connection, opened if need be."""
-        return self._state.conn or super().connection()
+        kept: Connection | None = self._state.conn  # type: ignore[attr-defined]
+        return kept or super().connection()
 
     def _connect(self) -> extensions.connection:
         connection: Connection = super()._connect()  # type: ignore[misc]

@@ -25,6 +25,8 @@ TYPES = {
     "seqs": "bigint[]",
 }
 
+MANY = "many_"
+
 _numbers = itertools.count(1)
 
 
@@ -44,7 +46,7 @@ class Statement:
         names = list(dict.fromkeys(PARAMETER.findall(text)))
         places = {name: f"${place}" for place, name in enumerate(names, 1)}
         usual = {name: "text[]" if name in self.lists else "text" for name in names}
-        types = ", ".join(TYPES.get(name, usual[name]) for name in names)
+        types = ", ".join(_type(name, usual[name]) for name in names)
         body = PARAMETER.sub(lambda found: places[found[1]], text)
         given = ", ".join(f"%({name})s" for name in names)
         self.prepare = f"PREPARE {self.name}{f' ({types})' if names else ''} AS {body}"
@@ -60,3 +62,10 @@ class Statement:
             apart[name] = ", ".join(f":{key}" for key in items)
             values.update(items)
         return LIST.sub(lambda found: f"IN ({apart[found[1]]})", self.sqlite)
+
+
+def _type(name: str, usual: str) -> str:
+    """The type of a parameter on PostgreSQL; that of ``many_x`` is an array of that of ``x``."""
+    if name.startswith(MANY):
+        return TYPES.get(name.removeprefix(MANY), "text") + "[]"
+    return TYPES.get(name, usual)

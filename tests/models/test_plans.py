@@ -151,7 +151,9 @@ VERBS = {
         lambda world: send.send(as_("agent-0"), letter("agent-1")), SENDING
     ),
     "send to an unknown agent": Verb(
-        lambda world: send.send(as_("agent-0"), letter("agent-1x")), SENDING | {ROWS, DEDUP}, daily=False
+        lambda world: send.send(as_("agent-0"), letter("agent-1x")),
+        SENDING | {ROWS, DEDUP},
+        daily=False,
     ),
     "send to the long thread": Verb(
         lambda world: send.send(as_("agent-0"), letter("agent-1", task_id="long")), SENDING
