@@ -112,7 +112,11 @@ class Shared:
         """Run ``work`` as a part of the turn; begins the turn with the first."""
         breaker.check()
         try:
-            return self._joined(work)
+            if not self.open:
+                return self._first(work)
+            if not database.holds(self.connection):
+                raise Unavailable("the turn's transaction has ended")
+            return database.part(work)
         except Contended as error:
             self.again = True
             raise StoreBusy("Another transaction stood in the way.") from error
@@ -121,13 +125,6 @@ class Shared:
             raise StoreUnavailable("The database could not be reached.") from error
         finally:
             self.alone = False
-
-    def _joined(self, work: Callable[[], Result]) -> Result:
-        if not self.open:
-            return self._first(work)
-        if self._lost():
-            raise Unavailable("the turn's transaction has ended")
-        return self._part(work)
 
     def _first(self, work: Callable[[], Result]) -> Result:
         try:
@@ -148,28 +145,13 @@ class Shared:
         database.begin(self.alone)
         self.connection = database.connection()
         self.open = True
-        return self._part(work)
-
-    def _part(self, work: Callable[[], Result]) -> Result:
-        database.savepoint()
-        try:
-            result = database.watched(work)
-        except Unavailable:
-            raise  # the connection is gone, and the transaction with it
-        except BaseException:
-            database.to_savepoint()
-            raise
-        database.release()
-        return result
-
-    def _lost(self) -> bool:
-        return database.connection() is not self.connection or not database.in_transaction()
+        return database.part(work)
 
     def end(self) -> bool:
         """Commit; whether all that was answered meanwhile is known to be durable."""
         self.open = False
         try:
-            if self._lost():
+            if not database.holds(self.connection):
                 raise Unavailable("the turn's transaction has ended")
             _commit()
         except (Unavailable, Contended) as error:

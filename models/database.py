@@ -126,33 +126,32 @@ def hurry() -> None:
     drop()
 
 
-def savepoint() -> None:
-    """Begin a part of the unit of work that can be taken back by itself."""
+def part(work: Callable[[], Result]) -> Result:
+    """Do ``work`` as a part of the unit of work; what it has written is undone if it raises.
+
+    Where that cannot be done, the connection is given up and with it the whole unit.
+    """
     opened = current()
     try:
-        opened.part()
-    except DRIVERS as error:
-        _fail(error)
+        try:
+            opened.part()
+            result = work()
+            opened.keep()
+        except DRIVERS as error:
+            _fail(error)
+    except Unavailable:
+        raise  # the connection is gone, and the unit with it
+    except BaseException:
+        _undo(opened)
+        raise
+    return result
 
 
-def to_savepoint() -> None:
-    """Take back what was done since the savepoint; a connection that cannot is given up.
-
-    With it goes its transaction: nothing of it is kept.
-    """
+def _undo(opened: Opened) -> None:
     try:
-        current().undo()
+        opened.undo()
     except DRIVERS:
         drop()
-
-
-def release() -> None:
-    """The part since the savepoint stands; it will be committed with the rest."""
-    opened = current()
-    try:
-        opened.keep()
-    except DRIVERS as error:
-        _fail(error)
 
 
 def connection() -> object:
@@ -161,9 +160,10 @@ def connection() -> object:
     return None if opened.is_closed() else opened.connection()
 
 
-def in_transaction() -> bool:
-    """Whether this thread's connection has a transaction open."""
-    return current().in_unit()
+def holds(begun_on: object) -> bool:
+    """Whether this thread's connection is still that one, and has its transaction open."""
+    opened = current()
+    return not opened.is_closed() and opened.connection() is begun_on and opened.in_unit()
 
 
 def probe() -> None:

@@ -16,11 +16,11 @@ from psycopg2 import extensions
 
 from inbox import turn
 from inbox.errors import OutcomeUnknown, StoreUnavailable
-from models import clock, database, inboxes, postgres
+from models import clock, database, inboxes, outbox, postgres
 from models.errors import Contended, Frozen, Unavailable
 from models.statement import Statement
 from tests import postgres as postgres_server_of
-from tests.models.others import Other, backend, other, put, sent, together
+from tests.models.others import Other, backend, draft, other, put, sent, together
 
 only_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 only_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -87,52 +87,105 @@ def test_what_is_committed_is_there_and_what_is_abandoned_is_not(store: str) -> 
     assert seqs() == [row.seq]
 
 
+class Changed(Exception):
+    """Somebody thought better of it."""
+
+
+def put_and_fail() -> None:
+    put()
+    raise Changed
+
+
 def test_a_part_can_be_undone_by_itself(store: str) -> None:
     database.begin()
     first = put()
-    database.savepoint()
-    put()
-    database.to_savepoint()
-    database.savepoint()
-    third = put()
-    database.release()
+    with pytest.raises(Changed):
+        database.part(put_and_fail)
+    third = database.part(put)
     database.commit()
     assert seqs() == [first.seq, third.seq]
 
 
 def test_a_part_that_failed_can_be_undone_by_itself(store: str) -> None:
     database.begin()
-    database.savepoint()
     with pytest.raises(Exception, match="missing"):
-        database.run(MISTAKE)
-    database.to_savepoint()
-    database.savepoint()
-    row = put()
-    database.release()
+        database.part(lambda: database.run(MISTAKE))
+    row = database.part(put)
     database.commit()
     assert seqs() == [row.seq]
+
+
+@only_sqlite
+def test_what_fails_after_its_only_statement_undoes_the_whole_unit(store: str) -> None:
+    """There is no savepoint to go back to, and nothing half done is kept."""
+
+    def fail() -> None:
+        assert outbox.send(draft(), unknown=True, only=True)
+        raise Changed
+
+    database.begin()
+    put()
+    begun_on = database.connection()
+    with pytest.raises(Changed):
+        database.part(fail)
+    assert not database.holds(begun_on)
+    assert seqs() == []
+    assert sent()
+
+
+@only_sqlite
+def test_a_second_write_after_an_only_one_is_refused(store: str) -> None:
+    def write_twice() -> None:
+        assert outbox.send(draft(), unknown=True, only=True)
+        put()
+
+    database.begin()
+    with pytest.raises(peewee.InternalError, match="only"):
+        database.part(write_twice)
+    assert seqs() == []
+
+
+def test_a_statement_that_is_the_only_one_and_does_nothing_may_be_followed(store: str) -> None:
+    database.begin()
+    first = put(dedup_key="k", dedup_hash=b"12345678")
+
+    def again() -> None:
+        same = draft(dedup_key="k", dedup_hash=b"12345678")
+        assert outbox.send(same, unknown=True, only=True) is None
+        put_and_fail()
+
+    with pytest.raises(Changed):
+        database.part(again)
+    database.commit()
+    assert seqs() == [first.seq]
 
 
 def test_a_unit_of_work_in_which_nothing_is_done_leaves_nothing_behind(store: str) -> None:
     for end in (database.commit, database.abandon):
         database.begin()
         end()
-    for finish in (database.release, database.to_savepoint):
+    for work in (lambda: None, changed):
         database.begin()
-        database.savepoint()
-        finish()
-        assert database.in_transaction()
+        begun_on = database.connection()
+        with contextlib.suppress(Changed):
+            database.part(work)
+        assert database.holds(begun_on)
         database.commit()
-        assert not database.in_transaction()
+        assert not database.holds(begun_on)
     assert sent()
+
+
+def changed() -> None:
+    raise Changed
 
 
 @only_sqlite
 def test_a_transaction_that_sqlite_has_ended_is_not_said_to_be_committed(store: str) -> None:
     database.begin()
     put()
+    begun_on = database.connection()
     database.current().connection().rollback()
-    assert not database.in_transaction()
+    assert not database.holds(begun_on)
     with pytest.raises(peewee.OperationalError, match="no transaction"):
         database.commit()
     assert seqs() == []
