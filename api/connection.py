@@ -346,7 +346,9 @@ class Connection(asyncio.BufferedProtocol):
     def lie_down(self) -> None:
         """Wait: the application has parked the request and returned."""
         assert self.wait is not None
-        self.ran = {}
+        assert self.current is not None
+        self.ran, self.headers = {}, ()
+        self.current.rest()
         self.inbound.rest()
         self.worker.parked += 1
         self.timer = self.worker.loop.call_at(self.wait.deadline, self.wake)
@@ -377,6 +379,8 @@ class Connection(asyncio.BufferedProtocol):
         """Stop waiting; ``gone`` when nobody is going to look again."""
         wait, self.wait = self.wait, None
         assert wait is not None
+        assert self.current is not None
+        self.current.rise()
         self.worker.parked -= 1
         self.timer.cancel()
         self.timer = None

@@ -26,13 +26,31 @@ class Request:
     body = b""
     extra: Environ | None = None  # what its next run is told besides
     refusal: Refusal | None = None  # its answer, if the application is not to run
+    resting = False
     reruns = 0
     began = 0.0
 
-    def __init__(self, environ: Environ, peer: tuple[str, str], keep_alive: bool) -> None:
+    def __init__(
+        self, environ: Environ, peer: tuple[str, str], keep_alive: bool, base: Environ | None = None
+    ) -> None:
         self.environ = environ  # without REMOTE_ADDR and REMOTE_PORT: others may share it
         self.peer = peer  # which are these
         self.keep_alive = keep_alive
+        self.base = base  # what the environ began with, unless others share it
+
+    def rest(self) -> None:
+        """Keep less, for the while that it waits to be run again."""
+        base = self.base
+        if base is not None:
+            self.resting = True
+            kept = self.environ.items()
+            self.environ = {key: value for key, value in kept if base.get(key) is not value}
+
+    def rise(self) -> None:
+        """Be as before the rest."""
+        if self.resting and self.base is not None:
+            self.resting = False
+            self.environ = {**self.base, **self.environ}
 
     def environ_to_run(self) -> Environ:
         """A copy for the application, which may do with it what it likes."""
@@ -169,7 +187,8 @@ class Receiver:
         return Refusal("bad_request", f"{error}.")
 
     def _begun(self, keep_alive: bool) -> Request:
-        return Request(self.familiar.base.copy(), self.peer, keep_alive)
+        base = self.familiar.base
+        return Request(base.copy(), self.peer, keep_alive, base)
 
     def _line_up(self, request: Request) -> None:
         self.state = NOTHING
