@@ -77,7 +77,7 @@ WORK = (
             201: (work_shapes.Service, "A new service."),
             200: (work_shapes.Service, "It was there already."),
         },
-        body=work_schemas.DeclareService, problems=(NameDiffersInCase,),
+        body=work_schemas.DeclareService, problems=(NameDiffersInCase, ServiceClosed),
     ),
     Route(
         "POST", "/services/{service}/requests", services.request, "requestService",
@@ -116,7 +116,7 @@ WORK = (
         "Say that you work for a service, and what you are doing",
         {200: (work_shapes.Worker, "The worker.")},
         body=work_schemas.RegisterWorker,
-        problems=(SenderRequired, ReservedName, NameDiffersInCase),
+        problems=(SenderRequired, ReservedName, ServiceClosed, NameDiffersInCase),
     ),
     Route(
         "POST", "/services/{service}/redrive", services.redrive, "redriveRequests",

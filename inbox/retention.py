@@ -1,19 +1,22 @@
 """Retention: how long what is done with is kept, and removing it.
 
 A task goes whole: once it has been closed for long enough, or once nothing
-has happened in it for long enough and nothing in it waits. Nothing unread
-goes without its sender being told.
+has happened in it for long enough and nothing in it waits. The log of a room or
+a direct thread never ends: it is trimmed from its old end, a post with all its
+copies. Nothing unread goes without its sender being told.
 """
 
 from typing import NamedTuple
 
 from inbox import burial
 from models import clock, sweeping
+from models.logs import Ages
 from models.sweeping import Ended
 
 DAY = 24 * 3600
 KEYS = DAY * 1000  # ms in which a message with an idempotency key stays
 AGAIN = 3600 * 1000  # ms after which a task of which something had to stay is looked at again
+LOGS = ("room:", "dm:")  # what the ids of such threads begin with
 BATCH = 200  # rows deleted in one transaction
 
 
@@ -70,6 +73,17 @@ def may_go(realm: str, task_id: str) -> bool:
     if found.keyed_at is not None and found.keyed_at > clock.now() - KEYS:
         return False
     return found.died_at is None or found.died_at <= cutoff(kept.dead)
+
+
+def is_log(task_id: str) -> bool:
+    """Whether a thread is a room's log or a direct one: such are trimmed, not removed."""
+    return task_id.startswith(LOGS)
+
+
+def ages() -> Ages:
+    """From when on the posts of a log are not old yet."""
+    kept = configured.lifetimes
+    return Ages(cutoff(kept.acked), cutoff(kept.dead), clock.now() - KEYS)
 
 
 def remove_some(realm: str, task_id: str) -> int:

@@ -32,6 +32,7 @@ from models.services import Worker
 
 WORKER_LEASE = 60.0  # seconds that a worker counts as there after it has been heard of
 LISTED = 1000  # workers of one service that are told of
+BATCH = 500  # messages that are ended at once when a service is closed
 CANCELLABLE = ("request", "question")
 
 
@@ -120,6 +121,11 @@ def _opened(actor: Actor, name: str, again: bool) -> bool:
     if fact.settled_at is not None:
         if not again:
             raise ServiceClosed(f"The service {name} has been closed.")
+        if services.is_left(actor.realm, address):
+            raise ServiceClosed(
+                f"The service {name} has been closed, and what waited for it is still being ended.",
+                hint="Try again in some seconds.",
+            )
         facts.withdraw([fact.seq], None)
     return False
 
@@ -278,8 +284,15 @@ def close(actor: Actor, name: str) -> Service:
         raise NotYours(f"The service was made by {fact.sender}, who may close it.")
     if fact.settled_at is None:
         facts.withdraw([fact.seq], clock.now())
-        services.end(actor.realm, names.service(name))
+        end_some(actor.realm, names.service(name))
     return read(actor, name)
+
+
+def end_some(realm: str, inbox: str) -> int:
+    """End a batch of what is unread for a closed service; how many. The sweeper goes on with it."""
+    ended = services.end(realm, inbox, BATCH)
+    services.leave_to_sweeper(realm, inbox, left=ended == BATCH)
+    return ended
 
 
 def inspect(actor: Actor, name: str) -> str:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inbox import bell, burial, lifetimes, retention, turn
+from inbox import bell, burial, lifetimes, retention, services, turn
 from inbox.errors import Problem
 from inbox.message import timestamp
-from models import clock, sweepers, sweeping
+from models import clock, logs, sweepers, sweeping
+from models.logs import Ages
 from models.sweeping import Ended, Scanned
 
 LEASE = 10_000  # ms; renewed when half of it is over
@@ -142,7 +143,7 @@ def _expire(realm: str) -> Work | None:
 
 
 def _end(realm: str) -> Work | None:
-    """Workers that were not heard of, agents whose time has come, closed tasks."""
+    """Workers that were not heard of, agents whose time has come, closed tasks and services."""
     found = sweeping.ended(realm, 1)
     return (lambda: _ended(realm, found[0])) if found else None
 
@@ -152,6 +153,8 @@ def _ended(realm: str, ended: Ended) -> int:
         return lifetimes.end(realm, ended) or 1
     if ended.type == "closed":
         return retention.remove_closed(realm, ended) or 1
+    if ended.type == "queue":
+        return services.end_some(realm, ended.inbox) or 1
     sweeping.remove(ended.seq)
     return 1
 
@@ -192,18 +195,35 @@ def _silent_tasks(realm: str) -> Iterator[Work]:
     place = 0
     while True:
         rows = sweeping.openers(realm, place, BATCH)
-        # Rooms and direct threads are logs, which are not removed as a whole.
-        old = [
+        old = [task_id for _, task_id, created_at in rows if created_at <= before]
+        silent = [
             task_id
-            for _, task_id, created_at in rows
-            if created_at <= before and not task_id.startswith(("room:", "dm:"))
+            for task_id in old
+            if not retention.is_log(task_id) and retention.may_go(realm, task_id)
         ]
-        silent = [task_id for task_id in old if retention.may_go(realm, task_id)]
         for start in range(0, len(silent), TASKS):
             yield _removing(realm, silent[start : start + TASKS])
+        for task_id in filter(retention.is_log, old):
+            yield from _old_posts(realm, task_id)
         if len(rows) < BATCH or rows[-1][2] > before:
             return
         place = rows[-1][0]
+
+
+def _old_posts(realm: str, task_id: str) -> Iterator[Work]:
+    """Trims a log from its old end; what cannot go yet holds nothing else up."""
+    ages, place = retention.ages(), 0
+    while True:
+        posts = logs.posts(realm, task_id, place, ages, BATCH)
+        if over := [post.seq for post in posts if post.over]:
+            yield _trimming(realm, task_id, over, ages)
+        if len(posts) < BATCH or posts[-1].created_at > ages.before:
+            return
+        place = posts[-1].seq
+
+
+def _trimming(realm: str, task_id: str, seqs: list[int], ages: Ages) -> Work:
+    return lambda: logs.delete(realm, task_id, seqs, ages, BATCH)
 
 
 def _removing(realm: str, task_ids: list[str]) -> Work:

@@ -112,10 +112,16 @@ LEASES: tuple[str | dict[str, str], ...] = (
     },
 )
 
+# A post's copies go with it.
+COPIES: tuple[str | dict[str, str], ...] = (
+    "CREATE INDEX messages_copies ON messages (copy_of) WHERE copy_of IS NOT NULL",
+)
+
 # Of each migration, its statements; a mapping is a statement that differs by database.
 MIGRATIONS: tuple[tuple[str | dict[str, str], ...], ...] = (
     (TABLE, *INDEXES, MANY),
     LEASES,
+    COPIES,
 )
 
 

@@ -59,11 +59,19 @@ WORKERS = Statement(
 # No old claim comes back to life when a service of the same name is opened again: whatever is
 # still unread ends now, held or not. The sweeper tells the senders.
 END = """
-    UPDATE messages SET expires_at = :now, reason = 'service_closed'
-    WHERE realm = :realm AND inbox = :inbox AND status = 'unread' AND {when}
-    AND (expires_at IS NULL OR expires_at > :now)
+    UPDATE messages SET expires_at = :now, reason = 'service_closed' WHERE seq IN (
+        SELECT m.seq FROM messages m WHERE {box} AND m.status = 'unread' AND {when}
+        AND (m.expires_at IS NULL OR m.expires_at > :now) LIMIT :fetch
+    )
 """
-ENDS = (Statement(END.format(when="visible_at = 0")), Statement(END.format(when="visible_at > 0")))
+ENDS = (
+    Statement(END.format(box=BOX, when="m.visible_at = 0")),
+    Statement(END.format(box=BOX, when="m.visible_at > 0")),
+)
+# What is left to be ended is noted in the queue's fact, which the sweeper finds by its end.
+QUEUE = "realm = :realm AND type = 'queue' AND inbox = :inbox AND state_key = ''"
+LEFT = Statement(f"UPDATE messages SET expires_at = :until WHERE {QUEUE} AND status = 'fact'")
+IS_LEFT = Statement(f"SELECT expires_at FROM messages WHERE {QUEUE} AND status = 'fact'")
 
 
 class Worker(NamedTuple):
@@ -118,7 +126,23 @@ def rates(realm: str, inbox: str) -> tuple[int, int]:
     return int(came), int(acked)
 
 
-def end(realm: str, inbox: str) -> None:
-    """Let everything that is unread in a service's inbox expire now."""
+def end(realm: str, inbox: str, limit: int) -> int:
+    """Let at most ``limit`` messages that are unread in a service's inbox expire now; how many."""
+    ended = 0
     for statement in ENDS:
-        database.run(statement, realm=realm, inbox=inbox, now=clock.now())
+        left = limit - ended
+        found = database.run(statement, realm=realm, inbox=inbox, now=clock.now(), fetch=left)
+        ended += int(found.rowcount)
+    return ended
+
+
+def leave_to_sweeper(realm: str, inbox: str, left: bool) -> None:
+    """Note whether more is left to be ended."""
+    until = clock.now() if left else None
+    database.run(LEFT, realm=realm, inbox=inbox, until=until)
+
+
+def is_left(realm: str, inbox: str) -> bool:
+    """Whether more is left to be ended."""
+    found = database.run(IS_LEFT, realm=realm, inbox=inbox).fetchone()
+    return found is not None and found[0] is not None

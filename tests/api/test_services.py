@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from api.service import Service
+from inbox import services
 from tests.actors import Agent, Http, ok, refused, together
 
 Travel = Callable[[float], None]
@@ -260,6 +261,25 @@ def test_closing_ends_what_waits_and_opening_again_revives_nothing(
     assert {each["content"]["reason"] for each in bounces} == {"service_closed"}
     alice.ask("translate", content="new")
     assert [each["content"] for each in worker.take("translate", limit=9)] == ["new"]
+
+
+def test_closing_a_long_queue_leaves_the_rest_to_the_sweeper(
+    alice: Agent, worker: Agent, http: Http, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A close is brief, however much waits; what waited is not revived meanwhile."""
+    monkeypatch.setattr(services, "BATCH", 3)
+    for number in range(10):
+        alice.ask("translate", task_id=f"t{number}", deliver_in=1000 if number > 7 else 0)
+    worker.take("translate", limit=2)
+    ok(http.post("/services/translate/close", {}))
+    answer = refused(http.post("/services/translate", {}), 409, "service_closed")
+    assert "some seconds" in answer["hint"]
+    refused(alice.try_ask("translate"), 409, "service_closed")
+    sweep()
+    sweep()
+    assert len(alice.poll()) == 10
+    assert "closed_at" not in ok(http.post("/services/translate", {}), 200)
+    assert worker.take("translate", limit=9) == []
 
 
 def test_a_worker_opens_a_closed_service(alice: Agent, worker: Agent, http: Http) -> None:

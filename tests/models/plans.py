@@ -28,6 +28,7 @@ FITTING = {
     "messages_dedup": ("realm", "sender", "dedup_key"),
     "messages_facts": ("realm", "type", "inbox"),
     "messages_names": ("realm", "state_key"),
+    "messages_copies": ("copy_of",),
     "messages_expiry": ("realm", "inbox"),
     "messages_deadlines": ("realm", "expr"),
     "messages_due": ("realm", "expr"),

@@ -47,6 +47,7 @@ AGENT = "'agent-' || CAST(i AS TEXT)"
 UNREAD_OR_ACKED = "CASE WHEN i % {0} = 0 THEN 'unread' ELSE 'acked' END"
 SETTLED = "CASE WHEN i % {0} = 0 THEN NULL ELSE 1700000100000 END"
 FAR = "4000000000000"
+LATER = 3_000_000_000_000  # ms from now, when that is past
 
 
 def numbered(prefix: str, one_of: int | None = None) -> str:
