@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models import clock, database
-from models.outbox import CLOSED, ENDING, INTO, OPENED, Draft, inserted, look
+from models.outbox import CLOSED, ENDING, INTO, OPENED, TAKE_BACK, Draft, inserted, look
 from models.rows import Row, stored
 from models.statement import Statement
 
@@ -48,7 +48,8 @@ INSERT_ALL = Statement(
     f"""
     {INTO} VALUES (:realm, :inbox, :task_id, :type, :sender, :content, NULL, :opens, 'unread',
         :visible_at, 0, NULL, NULL, :now, :expires_at, :extends_by, NULL)
-    """
+    """,
+    undo=TAKE_BACK,
 )
 
 

@@ -192,11 +192,7 @@ def run(statement: Statement, **values: Any) -> Any:
 
 
 def perform(statement: Statement, values: dict[str, Any], only: bool = False) -> Any:
-    """Run a statement; ``only`` when nothing else is written in its part of the unit of work.
-
-    Should that part fail all the same, once the statement has done its work,
-    the whole unit may have to be undone.
-    """
+    """Run a statement; ``only`` when nothing else is written in its part of the unit of work."""
     for watcher in watchers:
         watcher(statement, dict(values))
     opened = current()

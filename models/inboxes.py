@@ -82,7 +82,10 @@ LOOK_TO_ACK = Statement(
     + COLUMNS.replace("m.status", "'acked'").replace("m.settled_at", ":now")
     + f" FROM messages m WHERE {MAY_ACK}"
 )
-SETTLE = Statement(f"UPDATE messages SET {SETTLED} WHERE seq = :seq AND status = 'unread'")
+SETTLE = Statement(
+    f"UPDATE messages SET {SETTLED} WHERE seq = :seq AND status = 'unread'",
+    undo="UPDATE messages SET status = 'unread', settled_at = NULL WHERE seq = :seq",
+)
 ACK_MANY = Statement(
     f"""
     UPDATE messages AS m SET status = 'acked', settled_at = :now

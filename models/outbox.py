@@ -114,12 +114,16 @@ def _look(reply: bool, ending: bool) -> Statement:
     )
 
 
+# What has been inserted last, one row or several.
+TAKE_BACK = "DELETE FROM messages WHERE seq > last_insert_rowid() - :changed"
+
 INSERT = Statement(
     f"""
     {INTO} VALUES (:realm, :inbox, :task_id, :type, :sender, :content, :reply_to, :opens, :status,
         :visible_at, 0, :dedup_key, :dedup_hash, :now, :expires_at, :extends_by, :settled_at)
     {ONCE}
-    """
+    """,
+    undo=TAKE_BACK,
 )
 
 EXPLAIN = Statement(

@@ -33,9 +33,11 @@ def _locked(file: int) -> bool:
 class _Parts(threading.local):
     """The part of the transaction that is under way in a thread."""
 
-    due = False  # it has been begun and has not written yet
-    bare = False  # it has no savepoint: one statement is all that it writes
-    changes = 0  # rows that had been changed on the connection before that
+    def __init__(self) -> None:
+        self.saved: bool | None = None  # whether there is a savepoint; None outside of a part
+        self.undo: str | None = None  # SQL that takes back what has been written without one
+        self.values: dict[str, Any] = {}  # its parameters
+        self.changes = 0  # rows that had been changed on the connection before
 
 
 class SQLite(peewee.SqliteDatabase):
@@ -107,7 +109,7 @@ class SQLite(peewee.SqliteDatabase):
         of them would then wait for seconds.
         """
         connection = self.connection()
-        self.parts.due = self.parts.bare = False
+        self.parts.saved = None
         connection.execute("PRAGMA busy_timeout = 0")
         try:
             self._begin(connection, time.monotonic() + self.patience)
@@ -127,38 +129,40 @@ class SQLite(peewee.SqliteDatabase):
     def perform(self, statement: Statement, values: dict[str, Any], only: bool = False) -> Any:
         """Run a statement; the driver keeps it prepared.
 
-        One that is the ``only`` one of its part that writes needs no savepoint: that would cost
-        as much as the statement itself, for the sake of copies of all pages that it changes.
+        One that can be undone, and is the ``only`` one of its part that writes, needs no savepoint:
+        that would cost as much as the statement, for copies of all pages that it changes.
         """
         connection = self.connection()
-        if statement.writes and (self.parts.due or self.parts.bare):
-            self._begin_part(bare=only)
+        if statement.writes and self.parts.saved is False:
+            self._begin_part(statement if only else None, values)
         # Past peewee's own layer, which costs as much again as a small statement.
         return connection.execute(statement.for_sqlite(values), values)
 
     def perform_many(self, statement: Statement, rows: Sequence[dict[str, Any]], only: bool) -> int:
         """Run an insert once for each row; the rowid of the last."""
         connection = self.connection()
-        if self.parts.due or self.parts.bare:
-            self._begin_part(bare=only)
+        if self.parts.saved is False:
+            self._begin_part(statement if only else None, {})
         connection.executemany(statement.sqlite, rows)
         return int(connection.execute("SELECT last_insert_rowid()").fetchone()[0])
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run SQL of peewee's."""
-        if (self.parts.due or self.parts.bare) and not sql.startswith("SELECT"):
-            self._begin_part(bare=False)
+        if self.parts.saved is False and not sql.startswith("SELECT"):
+            self._begin_part(None, {})
         return super().execute_sql(sql, params)
 
-    def _begin_part(self, bare: bool) -> None:
+    def _begin_part(self, only: Statement | None, values: dict[str, Any]) -> None:
+        """Before a part's first write: note how that one is undone, or make a savepoint."""
         parts, connection = self.parts, self.connection()
-        if parts.bare and connection.total_changes != parts.changes:
+        if parts.undo and connection.total_changes != parts.changes:
             raise peewee.InternalError("what was to be the only statement of its part is not")
-        parts.due, parts.bare = False, bare
-        if bare:
-            parts.changes = connection.total_changes
+        parts.undo = only.undo if only is not None else None
+        if parts.undo:
+            parts.values, parts.changes = values, connection.total_changes
         else:
             connection.execute("SAVEPOINT part")
+            parts.saved = True
 
     def hurry(self) -> None:
         """Nothing to do: who writes holds the only lock, and not for long."""
@@ -185,24 +189,23 @@ class SQLite(peewee.SqliteDatabase):
 
     def part(self) -> None:
         """Begin a part of the transaction that can be undone by itself, once it writes."""
-        self.parts.due = True
+        self.parts.saved, self.parts.undo = False, None
 
     def keep(self) -> None:
         """The part stands."""
-        parts = self.parts
-        if not (parts.due or parts.bare):
+        if self.parts.saved:
             self.connection().execute("RELEASE SAVEPOINT part")
-        parts.due = parts.bare = False
+        self.parts.saved = None
 
     def undo(self) -> None:
-        """Undo the part; raises peewee's error where only all of the transaction can be undone."""
+        """Undo the part."""
         parts, connection = self.parts, self.connection()
-        if not (parts.due or parts.bare):
+        if parts.saved:
             connection.execute("ROLLBACK TO SAVEPOINT part")
             connection.execute("RELEASE SAVEPOINT part")
-        elif parts.bare and connection.total_changes != parts.changes:
-            raise peewee.InternalError("what failed came after the only statement of its part")
-        parts.due = parts.bare = False
+        elif parts.undo and (changed := connection.total_changes - parts.changes):
+            connection.execute(parts.undo, {**parts.values, "changed": changed})
+        parts.saved = None
 
     def in_unit(self) -> bool:
         """Whether a transaction is open; SQLite ends one itself on a full disk."""

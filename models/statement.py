@@ -35,9 +35,12 @@ class Statement:
 
     ``postgresql`` is given where that database needs other words. There the
     statement is prepared once a connection, which saves planning it each time.
+    ``undo`` is what takes the statement's work back on SQLite, with the same
+    parameters and ``:changed``, the number of rows.
     """
 
-    def __init__(self, sql: str, postgresql: str | None = None) -> None:
+    def __init__(self, sql: str, postgresql: str | None = None, undo: str | None = None) -> None:
+        self.undo = undo
         self.sqlite = " ".join(sql.split())
         self.writes = WRITE.search(self.sqlite) is not None
         self.lists = list(dict.fromkeys(LIST.findall(self.sqlite)))

@@ -13,8 +13,9 @@ import psycopg2
 import pytest
 
 from api.service import Service
-from inbox import bell, turn
+from inbox import bell, ids, turn
 from inbox.errors import StoreUnavailable
+from inbox.names import MESSAGE_TYPES
 from models import database, postgres
 from models.errors import Contended
 
@@ -191,48 +192,50 @@ def test_a_full_disk_at_any_statement_confirms_nothing_that_is_not_there(
     assert rows() == confirmed + 1
 
 
-def test_what_fails_after_it_has_written_leaves_nothing_behind(
-    round: Round, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody foresees it: on SQLite a send has no savepoint, and the turn goes with it."""
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise ZeroDivisionError
-
-    first = round._one("/agents/bob/inbox", {"from": "alice", "type": "request", "content": 1})
-    with monkeypatch.context() as patched:
-        patched.setattr("inbox.send._sent", fail)
-        failed = round._one("/agents/bob/inbox", {"from": "alice", "type": "request"})
-    last = round._one("/agents/bob/inbox", {"from": "alice", "type": "request", "content": 2})
-    kept = round.turns.end()
-    if store.startswith("sqlite"):
-        assert (first, failed, last, kept) == (201, 500, 503, False)
-        assert contents() == []
-    else:
-        assert (first, failed, last, kept) == (201, 500, 201, True)
-        assert contents() == [1, 2]
-    assert round.send(1, first=3) == [201]
-    assert contents()[-1] == 3
-
-
-@pytest.mark.parametrize("type", ["progress", "cancel", "message"])
-def test_a_message_that_does_something_to_another_can_be_undone_alone(
+@pytest.mark.parametrize("type", ["request", "progress", "cancel", "done", "to nobody", "many"])
+def test_what_fails_after_it_has_written_takes_no_other_with_it(
     round: Round, type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And so can a message to a name that nobody has, of which there is a record."""
+    """Nobody foresees it."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    to = "nobody" if type == "message" else "bob"
+    to = "nobody" if type == "to nobody" else "bob"
+    body = {"type": type if type in MESSAGE_TYPES else "request", "task_id": "t", "to": to}
     first = round._one("/agents/bob/inbox", {"from": "alice", "type": "request", "content": 1})
     with monkeypatch.context() as patched:
         patched.setattr("inbox.send._sent", fail)
-        body = {"from": "alice", "type": type, "task_id": "t"}
-        assert round._one(f"/agents/{to}/inbox", body) == 500
+        if type == "many":
+            failed = round._one("/messages", {"from": "alice", "messages": [body] * 3})
+        else:
+            del body["to"]
+            failed = round._one(f"/agents/{to}/inbox", {"from": "alice", **body})
+    last = round._one("/agents/bob/inbox", {"from": "alice", "type": "request", "content": 2})
     assert round.turns.end()
-    assert first == 201
-    assert contents() == [1]
+    assert (first, failed, last) == (201, 500, 201)
+    assert contents() == [1, 2]
+
+
+def test_an_ack_that_fails_after_it_has_written_is_no_ack(
+    round: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    assert round.send(2) == [201, 201]
+    seqs = [seq for (seq,) in database.current().execute_sql(UNREAD).fetchall()]
+    with monkeypatch.context() as patched:
+        patched.setattr("inbox.acks.message", fail)
+        assert round._one(f"/inbox/messages/{ids.written(seqs[0])}/ack", {"from": "bob"}) == 500
+    assert round._one(f"/inbox/messages/{ids.written(seqs[1])}/ack", {"from": "bob"}) == 200
+    assert round.turns.end()
+    database.drop()
+    left = [seq for (seq,) in database.current().execute_sql(UNREAD).fetchall()]
+    assert left == seqs[:1]
+
+
+UNREAD = "SELECT seq FROM messages WHERE status = 'unread' ORDER BY seq"
 
 
 def rows() -> int:
