@@ -1,12 +1,12 @@
-"""The end of agents that were registered for a task or for some seconds.
+"""The end of agents that were registered for a task or for some seconds, and of closed services.
 
 The end is kept in the database, so that it comes also if the server was down
-meanwhile. Whoever still waited for such an agent is told.
+meanwhile. Whoever still waited for such an agent or service is told.
 """
 
 from inbox import agents, burial
 from inbox.names import Actor
-from models import clock, facts, moves, sweeping
+from models import clock, facts, moves, services, sweeping
 from models.sweeping import Ended
 
 GRACE = agents.GRACE
@@ -38,3 +38,10 @@ def end(realm: str, ended: Ended) -> int:
     facts.remove(owned)
     sweeping.forget(realm, name, FACTS)
     return 1
+
+
+def end_queue(realm: str, inbox: str) -> int:
+    """End a batch of what is unread for a closed service; how many. The sweeper goes on with it."""
+    ended = services.end(realm, inbox, BATCH)
+    services.leave_to_sweeper(realm, inbox, left=ended == BATCH)
+    return ended

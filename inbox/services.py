@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from inbox import names, send
+from inbox import lifetimes, names, send
 from inbox.errors import (
     AgentRetired,
     NameDiffersInCase,
@@ -32,7 +32,6 @@ from models.services import Worker
 
 WORKER_LEASE = 60.0  # seconds that a worker counts as there after it has been heard of
 LISTED = 1000  # workers of one service that are told of
-BATCH = 500  # messages that are ended at once when a service is closed
 CANCELLABLE = ("request", "question")
 
 
@@ -284,15 +283,8 @@ def close(actor: Actor, name: str) -> Service:
         raise NotYours(f"The service was made by {fact.sender}, who may close it.")
     if fact.settled_at is None:
         facts.withdraw([fact.seq], clock.now())
-        end_some(actor.realm, names.service(name))
+        lifetimes.end_queue(actor.realm, names.service(name))
     return read(actor, name)
-
-
-def end_some(realm: str, inbox: str) -> int:
-    """End a batch of what is unread for a closed service; how many. The sweeper goes on with it."""
-    ended = services.end(realm, inbox, BATCH)
-    services.leave_to_sweeper(realm, inbox, left=ended == BATCH)
-    return ended
 
 
 def inspect(actor: Actor, name: str) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inbox import bell, burial, lifetimes, retention, services, turn
+from inbox import bell, burial, lifetimes, retention, turn
 from inbox.errors import Problem
 from inbox.message import timestamp
 from models import clock, logs, sweepers, sweeping
@@ -154,7 +154,7 @@ def _ended(realm: str, ended: Ended) -> int:
     if ended.type == "closed":
         return retention.remove_closed(realm, ended) or 1
     if ended.type == "queue":
-        return services.end_some(realm, ended.inbox) or 1
+        return lifetimes.end_queue(realm, ended.inbox) or 1
     sweeping.remove(ended.seq)
     return 1
 

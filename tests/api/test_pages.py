@@ -81,16 +81,20 @@ def test_an_agents_cursor_is_a_name(http: Http, agent: Callable) -> None:
     refused(http.get("/agents?after=%7Bx%7D"), 400, "invalid_cursor")
 
 
-def test_a_deep_inbox_costs_one_statement_a_page(
-    alice: Agent, bob: Agent, statements: list[Any]
+def test_a_deep_inbox_costs_as_many_statements_a_page_as_a_shallow_one(
+    alice: Agent, bob: Agent, statements: list[Any], store: str
 ) -> None:
-    """Case 45: as a shallow one does; that each uses its index is tested with the models."""
+    """Case 45: one on PostgreSQL, two on SQLite, where they cost less than one that does all.
+
+    That each uses its index is tested with the models.
+    """
+    looks = 2 if store.startswith("sqlite") else 1
     for depth in (10, 500):
         fill(alice, depth)
         statements.clear()
         assert len(bob.poll(limit=10)) == 10
         assert bob.count() >= depth
-        assert len(statements) == 2
+        assert len(statements) == looks + 1
 
 
 LIMITS = [("1", 1), ("007", 7), ("2.0", 2), ("1e1", 10), ("500", 60), ("501", 60), ("9" * 30, 60)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.service import Service
-from inbox import services
+from inbox import lifetimes
 from tests.actors import Agent, Http, ok, refused, together
 
 Travel = Callable[[float], None]
@@ -267,7 +267,7 @@ def test_closing_a_long_queue_leaves_the_rest_to_the_sweeper(
     alice: Agent, worker: Agent, http: Http, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A close is brief, however much waits; what waited is not revived meanwhile."""
-    monkeypatch.setattr(services, "BATCH", 3)
+    monkeypatch.setattr(lifetimes, "BATCH", 3)
     for number in range(10):
         alice.ask("translate", task_id=f"t{number}", deliver_in=1000 if number > 7 else 0)
     worker.take("translate", limit=2)
