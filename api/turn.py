@@ -4,7 +4,9 @@ The transaction itself is the application's (``Turns``); nothing here knows a da
 """
 
 import asyncio
+import contextlib
 import random
+from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,6 +40,7 @@ class Turn:
         self.worker = worker
         self.turns = turns
         self.held: list[Connection] = []
+        self.loose: list[Connection] | None = None  # those of a round whose answers may go at once
         self.lain: list[tuple[Connection, Any]] = []  # parked after writing in this turn
         self.ending: asyncio.Handle | None = None
         self.began = 0.0
@@ -66,10 +69,24 @@ class Turn:
                 return
             if self.held:
                 self.end()  # its transaction has ended in some other way: ask how
-        if connection.wait is None:
+        if connection.wait is not None:
+            connection.lie_down()
+        elif self.loose is None:
             connection.deliver(payload)
         else:
-            connection.lie_down()
+            connection.payload = payload
+            self.loose.append(connection)
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Let the answers of a round go together, once all of its requests have run."""
+        self.loose = loose = []
+        try:
+            yield
+        finally:
+            self.loose = None
+            for connection in loose:
+                connection.release(True)
 
     def _run_again(self, connection: Connection) -> bool:
         request = connection.current

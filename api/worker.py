@@ -257,11 +257,12 @@ class LoopWorker(Worker):
 
     def run_ready(self) -> None:
         ready, self.ready = self.ready, []
-        for connection in ready:
-            if connection.eof:
-                connection.proceed()
-            else:
-                connection.advance()
+        with self.turn.gathering():
+            for connection in ready:
+                if connection.eof:
+                    connection.proceed()
+                else:
+                    connection.advance()
 
     def left(self, connection: Connection) -> None:
         """A connection has ended."""
