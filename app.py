@@ -1,6 +1,7 @@
 """The application: opens the database that the settings name and makes the WSGI application."""
 
 import asyncio
+import functools
 from collections.abc import Callable
 
 from api import log
@@ -29,7 +30,8 @@ def create_app(settings: Settings) -> Service:
 
 def fit(worker: LoopWorker, settings: Settings) -> None:
     """Give a loop worker what it needs to let requests share turns and wait without threads."""
-    worker.turns = turn.Shared()  # type: ignore[misc]
+    worker.turns = turns = turn.Shared()  # type: ignore[misc]
+    worker.together = functools.partial(worker.wsgi.together, turns)
     worker.max_body = settings.max_body
     worker.max_parked = settings.max_waiting
     log.soon = _in_this_round

@@ -33,6 +33,9 @@ IDLE = NOTHING  # and HEAD, BODY
 BUSY, STALLED, CLOSING = range(3, 6)
 
 
+Job = Callable[[], Iterable[bytes]]  # the rest of a request; it calls start_response
+
+
 class Wait(Protocol):
     """What the application parks a request with."""
 
@@ -49,7 +52,7 @@ class Connection(asyncio.BufferedProtocol):
     """What asyncio calls back, and WSGI's ``start_response``."""
 
     __slots__ = (
-        "bursting", "current", "deadline", "eof", "headers", "inbound", "keep", "listening",
+        "bursting", "current", "deadline", "eof", "headers", "inbound", "job", "keep", "listening",
         "payload", "phase", "ran", "rest", "sent", "start", "status", "stream", "timer",
         "transport", "wait", "worker", "written",
     )  # fmt: skip
@@ -65,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self.bursting = False
         # The request that is being answered, and its answer.
         self.current: Request | None = None
+        self.job: Job | None = None  # what is left of it
         self.ran: Environ = {}  # its environ as the application left it
         self.start = self.start_response
         self.status: str | None = None
@@ -209,23 +213,44 @@ class Connection(asyncio.BufferedProtocol):
         self.written = []
         environ["wsgi.input"] = BytesIO(request.body)
         environ["taskpost.park"] = self.park
+        if worker.together is not None and worker.turn.jobs is not None:
+            environ["taskpost.later"] = self.later
         if request.extra is not None:
             environ.update(request.extra)
         if self.eof or worker.stopping:
             environ["taskpost.final"] = True
+        if worker.watching:
+            worker.note_start(request)
+        self.respond(lambda: worker.wsgi(environ, self.start))
+
+    def respond(self, ask: Callable[[], Iterable[bytes]]) -> None:
+        """Have the application answer, now or at the end of the round."""
+        worker = self.worker
         try:
-            if worker.watching:
-                worker.note_start(request)
-            payload = self.taken(worker.wsgi(environ, self.start))
+            result = ask()
+            if self.job is not None and worker.turn.jobs is not None:
+                worker.turn.jobs.append(self)
+                return
+            payload = self.taken(result)
         except Exception:
             self.wait = None
             payload = self.problem("internal_error", UNFORESEEN)
-            worker.log.exception("Error in request %s", environ["taskpost.request_id"])
+            worker.log.exception("Error in request %s", self.ran["taskpost.request_id"])
         if self.stream is None:
             worker.turn.settle(self, payload)
         else:
             self.transport.write(payload)
             self.stream.pump()
+
+    def later(self, job: Job) -> None:
+        """What the application calls: it has read the request, and goes on with ``job``."""
+        self.job = job
+
+    def finish(self) -> None:
+        """Do the job."""
+        job, self.job = self.job, None
+        if job is not None:
+            self.respond(job)
 
     def start_response(
         self, status: str, headers: wire.Headers, exc_info: Any = None

@@ -21,6 +21,9 @@ from inbox.errors import (
     TaskRequired,
 )
 
+# An answer for each call, in order; None for one that is to be viewed by itself.
+Together = Callable[[list[Call]], list[Answer | None]]
+
 
 class Route(NamedTuple):
     """One operation; ``answers`` maps a status to a schema, or to a content type, and a text."""
@@ -37,6 +40,7 @@ class Route(NamedTuple):
     own: bool = False  # the agent in the path is the caller
     hot: bool = False  # daily: worth the short way past Flask's dispatch
     takes: bool = False  # when it has waited, its look writes
+    together: Together | None = None  # does several at once, as far as that is simple
     about: bool = False  # of the service itself: asks nobody who they are
 
     @property

@@ -61,6 +61,7 @@ ROUTES = (
             202: (shapes.Message, "The message; it is committed, and nothing came back in time."),
         },
         query=schemas.SendQuery, body=schemas.SendMessage, problems=SENDING, hot=True,
+        together=inbox.send_together,
     ),
     Route(
         "GET", "/agents/{agent}/inbox", inbox.look, "pollInbox",
@@ -70,7 +71,7 @@ ROUTES = (
             304: (None, "Nothing has changed since the ETag in If-None-Match."),
         },
         query=schemas.InboxQuery, problems=(InvalidCursor, NameDiffersInCase),
-        own=True, hot=True,
+        own=True, hot=True, together=inbox.look_together,
     ),
     Route(
         "GET", "/agents/{agent}/inbox/count", inbox.count, "countInbox",
@@ -97,7 +98,7 @@ ROUTES = (
         "POST", "/inbox/messages/{message}/ack", inbox.ack, "ackMessage",
         "Acknowledge a message: it is not listed any more",
         {200: (shapes.Message, "The message, acknowledged.")},
-        body=schemas.AckMessage, hot=True,
+        body=schemas.AckMessage, hot=True, together=inbox.ack_together,
         problems=(
             NotYours, MessageNotFound, MessageExpired, MessageDead, LeaseLost, NameDiffersInCase,
         ),

@@ -54,12 +54,12 @@ class Service:
             environ["PATH_INFO"] = path = _without_slash(path)
         found = self.hot.find(environ["REQUEST_METHOD"], path)
         if found is not None:
-            status, headers, body = self.answer(found[0], environ, found[1])
-            headers = [*web.length(status, body), *headers, ("X-Request-Id", request_id)]
-            if "taskpost.parked" not in environ:
-                log.request(environ, status, time.perf_counter() - began)
-            start_response(web.STATUS_LINES[status], headers)
-            return (body,)
+            job = Job(self, found[0], found[1], environ, start_response, began)
+            later = environ.get("taskpost.later")
+            if later is not None and found[0].together is not None and job.read():
+                later(job)
+                return ()
+            return job()
 
         def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             headers.append(("X-Request-Id", request_id))
@@ -72,22 +72,28 @@ class Service:
     def answer(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Wire:
         """What the route has to say to a request; every problem as its document."""
         environ["taskpost.route"] = route
-        try:
-            if not route.about:
-                guard.local(environ)
-            return self._answer(route, environ, path)
-        except Problem as problem:
-            return problems.document(problem, environ["taskpost.request_id"])
-        except Exception as error:
-            log.failure(environ, error)
-            unforeseen = errors.InternalError("Something went wrong that nobody had foreseen.")
-            return problems.document(unforeseen, environ["taskpost.request_id"])
+        return _documented(environ, lambda: self._answer(route, self.call(route, environ, path)))
 
-    def _answer(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Wire:
-        call = self._call(route, environ, path)
+    def together(self, turns: turn.Shared, jobs: list["Job"]) -> list["Job"]:
+        """Do jobs of one kind at once, as a part of the turn; those of them that are done.
+
+        The others, all when something goes wrong, are to be done one by one.
+        """
+        done: list[Job] = []
+        # Those that write first: reads are cheaper where a transaction is open already.
+        kinds = {(job.route.method, job.route.operation): None for job in jobs}
+        for _, operation in sorted(kinds, reverse=True):
+            alike = [job for job in jobs if job.route.operation == operation]
+            if len(alike) > 1:
+                _answer_together(turns, alike)
+                done += [job for job in alike if job.answer is not None]
+        return done
+
+    def _answer(self, route: Route, call: Call) -> Wire:
         answer = self._viewed(route, call)
         extra: tuple[tuple[str, str], ...] = ()
         if isinstance(answer, Parked):
+            environ = call.headers
             park = environ.get("taskpost.park")
             if park is not None and park(answer.wait):
                 environ["taskpost.parked"] = True
@@ -99,11 +105,12 @@ class Service:
                 answer.wait.cancel()
                 call = call._replace(wait=answer.wait, final=True)
                 answer = self._viewed(route, call)
-        if call.actor.name is not None:
-            presence.note(call.actor.realm, call.actor.name)
-        return _wire(answer, extra)
+        return _wire(call, answer, extra)
 
-    def _call(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Call:
+    def call(self, route: Route, environ: dict[str, Any], path: dict[str, str]) -> Call:
+        """A request, read and checked; raises a ``Problem`` for what is wrong with it."""
+        if not route.about:
+            guard.local(environ)
         query_schema, quick = self.schemas[route.operation]
         if route.about:
             return Call(reading.NOBODY, path, {}, {}, environ)
@@ -153,11 +160,89 @@ def _schemas(route: Route) -> tuple[Any, Any]:
     return route.query(), Quick(route.body()) if route.body else None
 
 
-def _wire(answer: Answer, extra: tuple[tuple[str, str], ...]) -> Wire:
+def _wire(call: Call, answer: Answer, extra: tuple[tuple[str, str], ...] = ()) -> Wire:
+    if call.actor.name is not None:
+        presence.note(call.actor.realm, call.actor.name)
     status, headers = answer.status, [*answer.headers, *extra]
     if status != 304:
         headers.append(("Content-Type", answer.content_type))
     return status, headers, problems.encoded(answer.payload)
+
+
+def _documented(environ: dict[str, Any], work: Callable[[], Wire]) -> Wire:
+    """What ``work`` says, or the document of its problem."""
+    try:
+        return work()
+    except Problem as problem:
+        return problems.document(problem, environ["taskpost.request_id"])
+    except Exception as error:
+        log.failure(environ, error)
+        unforeseen = errors.InternalError("Something went wrong that nobody had foreseen.")
+        return problems.document(unforeseen, environ["taskpost.request_id"])
+
+
+class Job:
+    """One request of a hot route: it is read, viewed, perhaps with others, and answered."""
+
+    __slots__ = ("answer", "began", "call", "environ", "path", "route", "service", "start")
+
+    def __init__(
+        self,
+        service: Service,
+        route: Route,
+        path: dict[str, str],
+        environ: dict[str, Any],
+        start: Callable[..., Any],
+        began: float,
+    ) -> None:
+        environ["taskpost.route"] = route
+        self.service, self.route, self.path = service, route, path
+        self.environ, self.start, self.began = environ, start, began
+        self.call: Call | Exception | None = None  # None until it has been read
+        self.answer: Answer | None = None  # if it has been viewed together with others
+
+    def read(self) -> bool:
+        """Read the request; whether it is worth going on with."""
+        try:
+            self.call = self.service.call(self.route, self.environ, self.path)
+        except Exception as error:
+            self.call = error  # raised again where it is answered
+            return False
+        return True
+
+    def __call__(self) -> Iterable[bytes]:
+        environ = self.environ
+        status, headers, body = _documented(environ, self._wire)
+        if "taskpost.parked" not in environ:  # else it is answered when it has been looked at again
+            log.request(environ, status, time.perf_counter() - self.began)
+        request_id = ("X-Request-Id", environ["taskpost.request_id"])
+        self.start(web.STATUS_LINES[status], [*web.length(status, body), *headers, request_id])
+        return (body,)
+
+    def _wire(self) -> Wire:
+        if self.call is None:
+            self.call = self.service.call(self.route, self.environ, self.path)
+        if isinstance(self.call, Exception):
+            raise self.call
+        if self.answer is not None:
+            return _wire(self.call, self.answer)
+        return self.service._answer(self.route, self.call)
+
+
+def _answer_together(turns: turn.Shared, jobs: list[Job]) -> None:
+    """Give as many of these jobs as possible their answers."""
+    view = jobs[0].route.together
+    calls = [job.call for job in jobs if isinstance(job.call, Call)]
+    if view is None or len(calls) < len(jobs):
+        return
+    run = turn.reading if jobs[0].route.method == "GET" else turns.attempt
+    try:
+        answers = run(lambda: view(calls))
+    except Exception as error:
+        log.failure(jobs[0].environ, error)
+        return
+    for job, answer in zip(jobs, answers or (), strict=False):
+        job.answer = answer
 
 
 def _request_id(environ: dict[str, Any]) -> str:

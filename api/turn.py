@@ -40,7 +40,10 @@ class Turn:
         self.worker = worker
         self.turns = turns
         self.held: list[Connection] = []
-        self.loose: list[Connection] | None = None  # those of a round whose answers may go at once
+        # Of a round: those whose answers may go at once, those whose jobs are to be done.
+        self.loose: list[Connection] | None = None
+        self.jobs: list[Connection] | None = None
+        self.whole = False  # the turn does not end now
         self.lain: list[tuple[Connection, Any]] = []  # parked after writing in this turn
         self.ending: asyncio.Handle | None = None
         self.began = 0.0
@@ -79,14 +82,33 @@ class Turn:
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
-        """Let the answers of a round go together, once all of its requests have run."""
-        self.loose = loose = []
+        """Around a round: what can be done together is, and answers that may go at once go last."""
+        self.loose, self.jobs = [], []
         try:
             yield
+            jobs, self.jobs = self.jobs, None
+            for start in range(0, len(jobs), self.worker.turn_requests):
+                self._finish(jobs[start : start + self.worker.turn_requests])
         finally:
-            self.loose = None
+            loose, self.loose, self.jobs = self.loose, None, None
             for connection in loose:
                 connection.release(True)
+
+    def _finish(self, connections: list[Connection]) -> None:
+        """Do the jobs of these connections, and settle the answers."""
+        together = self.worker.together
+        done: list[Connection] = []
+        if together is not None and len(connections) > 1:
+            jobs = {id(connection.job): connection for connection in connections}
+            done = [jobs[id(job)] for job in together([each.job for each in connections])]
+        # All that was done in the transaction that is open is held by it before it can end.
+        self.whole = True
+        for connection in done:
+            connection.finish()
+        self.whole = False
+        for connection in connections:
+            if connection.job is not None:
+                connection.finish()
 
     def _run_again(self, connection: Connection) -> bool:
         request = connection.current
@@ -113,6 +135,8 @@ class Turn:
             self.began = monotonic()
             self.requests = 0
         self.requests += 1
+        if self.whole:
+            return
         alone = connection.current is not None and connection.current.reruns > 0
         if (
             alone

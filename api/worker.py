@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from email.utils import formatdate
 from time import monotonic
@@ -27,7 +28,7 @@ from gunicorn.http.wsgi import base_environ
 from gunicorn.workers.base import Worker
 
 from api import heads
-from api.connection import Connection
+from api.connection import Connection, Job
 from api.heads import Familiar
 from api.receiver import Receiver, Request
 from api.turn import Turn, Turns
@@ -40,6 +41,7 @@ class LoopWorker(Worker):
     """The worker. Whoever starts it sets the class's attributes before it runs."""
 
     turns: ClassVar[Turns | None] = None
+    together: Callable[[list[Job]], list[Job]] | None = None  # does some jobs; those that it did
     turn_requests = 64  # a turn ends early after so many requests
     turn_seconds = 0.005  # or after so long
     max_body = 1 << 20  # bytes

@@ -17,6 +17,7 @@ from inbox.message import Message, leased, message, status, worker
 from inbox.names import Actor
 from inbox.poll import resolve
 from models import clock, inboxes
+from models.inboxes import Settling
 from models.rows import NONCE, Row
 
 
@@ -36,7 +37,9 @@ def ack(actor: Actor, text: str, receipt: str | None = None) -> Message:
     """
     seq, nonce = held(text, receipt)
     name = actor.name
-    row = inboxes.ack(actor.realm, seq, name, names.key(name or ""), names.spelt(name or ""), nonce)
+    settling = _settling(actor, text, receipt)
+    assert settling is not None
+    row = inboxes.ack(settling)
     if row is None:
         row = inboxes.read(actor.realm, seq)
         home = resolve(actor.realm, name) if name is not None else None
@@ -47,6 +50,29 @@ def ack(actor: Actor, text: str, receipt: str | None = None) -> Message:
             raise fault(f"The message {text} cannot be acknowledged.")
     assert row is not None
     return message(row)
+
+
+def ack_each(asked: Sequence[tuple[Actor, str, str | None]]) -> list[Message | None]:
+    """Settle messages of several actors, each with its receipt; None for each that could not be.
+
+    Why not, is said when it is acknowledged by itself.
+    """
+    settling = [_settling(*each) for each in asked]
+    wanted = [each for each in settling if each is not None]
+    rows = iter(inboxes.ack_each(wanted) if wanted else ())
+    found = [next(rows) if each is not None else None for each in settling]
+    return [message(row) if row is not None else None for row in found]
+
+
+def _settling(actor: Actor, text: str, receipt: str | None) -> Settling | None:
+    try:
+        seq, nonce = held(text, receipt)
+    except Problem:
+        return None
+    name = actor.name or ""
+    return Settling(
+        actor.realm, seq, name, names.key(name), names.spelt(name), actor.name is None, nonce
+    )
 
 
 def held(text: str, receipt: str | None) -> tuple[int, str]:

@@ -33,7 +33,6 @@ from models.rows import Row
 
 Result = TypeVar("Result")
 
-CONSEQUENT = ("progress", "cancel")  # types that do something to another message
 TRIES = 3  # how often a send looks again when what stood in the way is gone by the time it looks
 
 
@@ -70,10 +69,10 @@ def send(actor: Actor, letter: Letter, only: bool = False) -> Sent:
     draft = _draft(actor, letter)
     unknown = False
     for _ in range(TRIES):
-        row = outbox.send(draft, unknown, only and draft.type not in CONSEQUENT)
+        row = outbox.send(draft, unknown, only and draft.type not in outbox.CONSEQUENT)
         if row is not None:
             bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
-            if draft.type in CONSEQUENT:
+            if draft.type in outbox.CONSEQUENT:
                 _consequences(actor.realm, row)
             return Sent(_sent(row, draft, known=not unknown), answers=row.reply_to)
         reason = outbox.explain(draft)
@@ -121,13 +120,38 @@ def send_many(actor: Actor, letters: Sequence[Letter]) -> list[Sent]:
 def _send_plain(actor: Actor, letters: Sequence[Letter]) -> list[Sent] | None:
     """Send them at once; None, and nothing is sent, if they are to be looked at one by one."""
     drafts = _each(letters, lambda letter: _draft(actor, letter))
-    special = any(draft.type in CONSEQUENT or not batches.plain(draft) for draft in drafts)
-    rows = None if special else batches.send(drafts, only=True)
+    rows = batches.send(drafts, only=True) if all(map(batches.plain, drafts)) else None
     if rows is None:
         return None
     for row in rows:
         bell.written(actor.realm, row.inbox, row.task_id, row.visible_at)
     return [Sent(_sent(row, draft, known=True)) for row, draft in zip(rows, drafts, strict=True)]
+
+
+def send_each(asked: Sequence[tuple[Actor, Letter | None]]) -> list[Sent | None]:
+    """Send messages of several senders, each for itself; None for each that is to be sent alone.
+
+    There is something special about that; or the database does not take all of them together.
+    """
+    drafts = [_plain_draft(actor, letter) for actor, letter in asked]
+    plain = [draft for draft in drafts if draft is not None]
+    rows = iter(batches.send_each(plain) if plain else ())
+    return [_sent_plain(next(rows), draft) if draft is not None else None for draft in drafts]
+
+
+def _plain_draft(actor: Actor, letter: Letter | None) -> Draft | None:
+    try:
+        draft = _draft(actor, letter) if letter is not None else None
+    except Problem:  # it is raised again where the message is sent by itself
+        return None
+    return draft if draft is not None and batches.plain(draft) else None
+
+
+def _sent_plain(row: Row | None, draft: Draft) -> Sent | None:
+    if row is None:
+        return None
+    bell.written(draft.realm, row.inbox, row.task_id, row.visible_at)
+    return Sent(_sent(row, draft, known=True))
 
 
 def _each(letters: Sequence[Letter], work: Callable[[Letter], Result]) -> list[Result]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inbox import bell, breaker
-from inbox.errors import OutcomeUnknown, StoreBusy, StoreUnavailable
+from inbox.errors import OutcomeUnknown, Problem, StoreBusy, StoreUnavailable
 from models import database
 from models.errors import Contended, Frozen, Unavailable, Unusable
 
@@ -125,6 +125,14 @@ class Shared:
             raise StoreUnavailable("The database could not be reached.") from error
         finally:
             self.alone = False
+
+    def attempt(self, work: Callable[[], Result]) -> Result | None:
+        """As ``join``, for what can be done in smaller parts as well: None, if it cannot be now."""
+        try:
+            return self.join(work)
+        except Problem:
+            self.again = False
+            return None
 
     def _first(self, work: Callable[[], Result]) -> Result:
         try:

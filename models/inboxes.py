@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -76,6 +77,17 @@ MAY_ACK = f"""
 """
 SETTLED = "status = 'acked', settled_at = :now"
 ACK = Statement(f"UPDATE messages AS m SET {SETTLED} WHERE {MAY_ACK} RETURNING {RETURNED}")
+# Several at once, each for an agent of its own.
+EACH = re.sub(r"(?<!:):(seq|name|key|spelt|anyone|nonce)\b", r"d.many_\1", MAY_ACK)
+PLACES = ("seq", "name", "key", "spelt", "anyone", "nonce")
+ACK_EACH = Statement(
+    f"""
+    UPDATE messages AS m SET {SETTLED}
+    FROM unnest({", ".join(f":many_{name}" for name in PLACES)})
+        AS d({", ".join(f"many_{name}" for name in PLACES)})
+    WHERE {EACH} RETURNING {COLUMNS}
+    """
+)
 # On SQLite, where nobody can come in between, what RETURNING costs is more than another statement.
 LOOK_TO_ACK = Statement(
     "SELECT "
@@ -240,24 +252,27 @@ def read(realm: str, seq: int) -> Row | None:
     return row(found) if found else None
 
 
-def ack(
-    realm: str, seq: int, name: str | None, key: str, spelt: str, nonce: str = ""
-) -> Row | None:
-    """Settle an unread message of the agent ``name`` (None: anybody's); None if there is none.
+class Settling(NamedTuple):
+    """Who settles which message: the agent ``name``, or anyone's where that is ``anyone``'s to do.
 
     One that is held needs the ``nonce`` of its lease, and no other takes one.
+    """
+
+    realm: str
+    seq: int
+    name: str
+    key: str
+    spelt: str
+    anyone: bool
+    nonce: str
+
+
+def ack(asked: Settling) -> Row | None:
+    """Settle an unread message; None if there is none that may be settled so.
+
     Nothing else is to be written in the same part of a unit of work.
     """
-    values = {
-        "realm": realm,
-        "seq": seq,
-        "name": name or "",
-        "key": key,
-        "spelt": spelt,
-        "anyone": name is None,
-        "nonce": nonce,
-        "now": clock.now(),
-    }
+    values = {**asked._asdict(), "now": clock.now()}
     if database.current().dialect == "sqlite":
         found = database.perform(LOOK_TO_ACK, values).fetchone()
         if found:
@@ -265,6 +280,25 @@ def ack(
     else:
         found = database.perform(ACK, values, only=True).fetchone()
     return row(found) if found else None
+
+
+def ack_each(asked: Sequence[Settling]) -> list[Row | None]:
+    """The same for several messages of one realm."""
+    now = clock.now()
+    if database.current().dialect != "sqlite":
+        values: dict[str, Any] = {
+            f"many_{name}": [getattr(each, name) for each in asked] for name in Settling._fields
+        }
+        values.update(realm=values.pop("many_realm")[0], now=now)
+        found = {each[0]: row(each) for each in database.perform(ACK_EACH, values).fetchall()}
+        return [found.pop(each.seq, None) for each in asked]
+    looks = [
+        database.perform(LOOK_TO_ACK, {**each._asdict(), "now": now}).fetchone() for each in asked
+    ]
+    settled = [{"seq": each[0], "now": now} for each in looks if each is not None]
+    if settled:
+        database.perform_many(SETTLE, settled)
+    return [row(each) if each is not None else None for each in looks]
 
 
 def ack_many(realm: str, inbox: str, wanted: Sequence[tuple[int, str]]) -> set[tuple[int, str]]:

@@ -56,6 +56,7 @@ LOOP = f"""
     ) l)
 """
 ENDING = ("done", "failed")  # the types that it is about
+CONSEQUENT = ("progress", "cancel")  # types that do something to another message
 
 
 def _passed(reply: bool, ending: bool) -> str:
@@ -203,15 +204,6 @@ def send(draft: Draft, unknown: bool, only: bool = False) -> Row | None:
     else:
         found = database.perform(_send(*shape), values, only).fetchone()
     return inserted(draft, now, *found) if found is not None else None
-
-
-def look(draft: Draft, now: int) -> Any:
-    """For SQLite: inbox, task, sender, the seq replied to and whether it opens the thread; or None.
-
-    They hold until the end of the transaction, which nobody else's can overlap.
-    """
-    looking = _look(draft.reply_to is not None, draft.type in ENDING)
-    return database.perform(looking, _values(draft, now, unknown=False)).fetchone()
 
 
 def _look_and_insert(shape: tuple[bool, bool], values: dict[str, Any], only: bool) -> Any:

@@ -13,6 +13,7 @@ from inbox.errors import InvalidRequest
 from inbox.ids import cursor
 from inbox.message import Message
 from inbox.poll import Filter
+from inbox.problem import Problem
 from inbox.send import Letter, Sent
 
 
@@ -26,6 +27,25 @@ def send_one(call: Call) -> Answer | Parked:
         return reply(call, call.wait)
     asked = letter(call.path["agent"], call.body, header_key(call))
     return sent_answer(call, send.send(call.actor, asked, only=True))
+
+
+def send_together(calls: list[Call]) -> list[Answer | None]:
+    """The same for several calls, as far as nothing is special about what they send."""
+    asked = [(call.actor, _plain_letter(call)) for call in calls]
+    sent = send.send_each(asked)
+    return [
+        sent_answer(call, each) if each is not None else None
+        for call, each in zip(calls, sent, strict=True)
+    ]
+
+
+def _plain_letter(call: Call) -> Letter | None:
+    if call.headers.get("HTTP_IDEMPOTENCY_KEY") or waiting.seconds(call):
+        return None
+    try:
+        return letter(call.path["agent"], call.body, None)
+    except InvalidRequest:
+        return None
 
 
 def sent_answer(call: Call, done: Sent) -> Answer | Parked:
@@ -125,6 +145,21 @@ def look(call: Call) -> Answer | Parked:
     return look_at(call, call.path["agent"])
 
 
+def look_together(calls: list[Call]) -> list[Answer | None]:
+    """The same for several calls; None for each that waits, or that there is a problem with."""
+    return [_looked(call) for call in calls]
+
+
+def _looked(call: Call) -> Answer | None:
+    if waiting.seconds(call):
+        return None
+    try:
+        answer = look(call)
+    except Problem:  # it is raised again where the call is answered by itself
+        return None
+    return None if isinstance(answer, Parked) else answer
+
+
 def look_at(call: Call, address: str) -> Answer | Parked:
     """The same for any address."""
     query, patience = call.query, waiting.seconds(call)
@@ -171,6 +206,12 @@ def count(call: Call) -> Answer:
 def ack(call: Call) -> Answer:
     """The message, acknowledged."""
     return Answer(acks.ack(call.actor, call.path["message"], call.body.get("receipt")))
+
+
+def ack_together(calls: list[Call]) -> list[Answer | None]:
+    """The same for several calls; None for each whose message cannot simply be acknowledged."""
+    asked = [(call.actor, call.path["message"], call.body.get("receipt")) for call in calls]
+    return [Answer(each) if each is not None else None for each in acks.ack_each(asked)]
 
 
 def ack_many(call: Call) -> Answer:
