@@ -99,13 +99,17 @@ class Turn:
         together = self.worker.together
         done: list[Connection] = []
         if together is not None and len(connections) > 1:
-            jobs = {id(connection.job): connection for connection in connections}
-            done = [jobs[id(job)] for job in together([each.job for each in connections])]
+            by_job = {each.job: each for each in connections if each.job is not None}
+            try:
+                done = [by_job[job] for job in together(list(by_job))]
+            except Exception:  # each is done by itself then
+                self.worker.log.exception("Error in what was to be done together")
         # All that was done in the transaction that is open is held by it before it can end.
         self.whole = True
         for connection in done:
             connection.finish()
         self.whole = False
+        self._end_if_full()
         for connection in connections:
             if connection.job is not None:
                 connection.finish()
@@ -135,13 +139,15 @@ class Turn:
             self.began = monotonic()
             self.requests = 0
         self.requests += 1
-        if self.whole:
-            return
-        alone = connection.current is not None and connection.current.reruns > 0
-        if (
-            alone
-            or self.requests >= self.worker.turn_requests
-            or monotonic() - self.began > self.worker.turn_seconds
+        if connection.current is not None and connection.current.reruns > 0:
+            self.end()  # it is alone
+        elif not self.whole:
+            self._end_if_full()
+
+    def _end_if_full(self) -> None:
+        full = self.requests >= self.worker.turn_requests
+        if self.ending is not None and (
+            full or monotonic() - self.began > self.worker.turn_seconds
         ):
             self.end()
 

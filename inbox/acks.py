@@ -1,5 +1,6 @@
 """Acknowledging: the recipient, or whoever has claimed it, says that it is done with a message."""
 
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -16,9 +17,9 @@ from inbox.errors import (
 from inbox.message import Message, leased, message, status, worker
 from inbox.names import Actor
 from inbox.poll import resolve
-from models import clock, inboxes
-from models.inboxes import Settling
+from models import clock, inboxes, settling
 from models.rows import NONCE, Row
+from models.settling import Settling
 
 
 class Result(msgspec.Struct, omit_defaults=True):
@@ -37,9 +38,7 @@ def ack(actor: Actor, text: str, receipt: str | None = None) -> Message:
     """
     seq, nonce = held(text, receipt)
     name = actor.name
-    settling = _settling(actor, text, receipt)
-    assert settling is not None
-    row = inboxes.ack(settling)
+    row = settling.ack(_settling(actor, seq, nonce))
     if row is None:
         row = inboxes.read(actor.realm, seq)
         home = resolve(actor.realm, name) if name is not None else None
@@ -57,18 +56,18 @@ def ack_each(asked: Sequence[tuple[Actor, str, str | None]]) -> list[Message | N
 
     Why not, is said when it is acknowledged by itself.
     """
-    settling = [_settling(*each) for each in asked]
-    wanted = [each for each in settling if each is not None]
-    rows = iter(inboxes.ack_each(wanted) if wanted else ())
-    found = [next(rows) if each is not None else None for each in settling]
-    return [message(row) if row is not None else None for row in found]
+    wanted: dict[int, Settling] = {}  # by its place
+    for place, (actor, text, receipt) in enumerate(asked):
+        with contextlib.suppress(Problem):
+            wanted[place] = _settling(actor, *held(text, receipt))
+    rows = settling.ack_each(list(wanted.values())) if wanted else []
+    made: list[Message | None] = [None] * len(asked)
+    for place, row in zip(wanted, rows, strict=True):
+        made[place] = message(row) if row is not None else None
+    return made
 
 
-def _settling(actor: Actor, text: str, receipt: str | None) -> Settling | None:
-    try:
-        seq, nonce = held(text, receipt)
-    except Problem:
-        return None
+def _settling(actor: Actor, seq: int, nonce: str) -> Settling:
     name = actor.name or ""
     return Settling(
         actor.realm, seq, name, names.key(name), names.spelt(name), actor.name is None, nonce
@@ -97,7 +96,7 @@ def ack_many(actor: Actor, name: str, texts: Sequence[str]) -> list[Result]:
     home = resolve(actor.realm, name)
     given = {text: ids.held(text) for text in texts}
     wanted = [each for each in given.values() if each is not None]
-    settled = inboxes.ack_many(actor.realm, home, wanted)
+    settled = settling.ack_many(actor.realm, home, wanted)
     rest = inboxes.read_many(actor.realm, [each[0] for each in wanted if each not in settled])
     return [_result(text, given[text], settled, rest, home) for text in texts]
 

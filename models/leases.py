@@ -1,9 +1,10 @@
 """What the holder of a lease may do: push its end back, give the message back."""
 
 from models import clock, database
-from models.inboxes import NAME, RECEIVED
+from models.inboxes import NAME
 from models.queues import most_attempts
 from models.rows import IN_SERVICE, LEASED, MESSAGE, RETURNED, UNEXPIRED, WORKS_ON, Row, row
+from models.settling import RECEIVED
 from models.statement import Statement
 
 HELD = f"""

@@ -208,6 +208,55 @@ def create_sharing() -> Callable[[Environ, Start], Iterable[bytes]]:
     return sharing
 
 
+# --- and does together what comes in one round
+
+
+class Job:
+    """The rest of a request; ``number`` is the turn in which it has been done with others."""
+
+    def __init__(self, environ: Environ, start: Start) -> None:
+        self.environ, self.start = environ, start
+        self.number: int | None = None
+
+    def __call__(self) -> Iterable[bytes]:
+        path, query = self.environ["PATH_INFO"], self.environ["QUERY_STRING"]
+        if path == "/later/crash":
+            raise RuntimeError
+        if self.number is not None:
+            self.start("201 Created", [])
+            return [f"{self.number} together".encode()]
+        return sharing({**self.environ, "PATH_INFO": path[6:], "QUERY_STRING": query}, self.start)
+
+
+def together(jobs: list[Job]) -> list[Job]:
+    """Does ``/later/join``, but for what is to be done alone; fails where one is to fail."""
+    events.append(f"{len(jobs)} together")
+    if any("fail" in job.environ["QUERY_STRING"] for job in jobs):
+        raise RuntimeError
+    done = [job for job in jobs if not job.environ["QUERY_STRING"]]
+    for job in done:
+        job.number = turns.join(lambda: turns.number)
+    return done
+
+
+def gathering(environ: Environ, start: Start) -> Iterable[bytes]:
+    """``/later/...`` is done at the end of the round, if there are several; else as ``/...``."""
+    if not environ["PATH_INFO"].startswith("/later/"):
+        return sharing(environ, start)
+    later = environ.get("taskpost.later")
+    job = Job(environ, start)
+    if later is None:
+        return job()
+    later(job)
+    return ()
+
+
+def create_gathering() -> Callable[[Environ, Start], Iterable[bytes]]:
+    LoopWorker.turns = turns
+    LoopWorker.together = staticmethod(together)
+    return gathering
+
+
 # --- an application that waits
 
 

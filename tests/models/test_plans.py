@@ -190,6 +190,18 @@ VERBS = {
         lambda world: send.send_many(as_("agent-0"), [letter("agent-1"), letter("agent-0")]),
         SENDING,
     ),
+    "send together": Verb(
+        lambda world: send.send_each(
+            [(as_("agent-0"), letter("agent-1")), (as_("agent-1"), letter("agent-0"))]
+        ),
+        SENDING,
+    ),
+    "ack together": Verb(
+        lambda world: acks.ack_each(
+            [(as_("big"), written(world.first + place), None) for place in range(2)]
+        ),
+        {NAMES, ROWS},
+    ),
     "poll by an alias": Verb(
         lambda world: by_alias(lambda name: poll.poll(OPERATOR, name, Filter(), 10)),
         NEWEST | {FACTS, INBOX},

@@ -17,9 +17,9 @@ from psycopg2 import extensions
 
 from inbox import turn
 from inbox.errors import OutcomeUnknown, StoreUnavailable
-from models import batches, clock, database, facts, inboxes, outbox, postgres
+from models import batches, clock, database, facts, inboxes, outbox, postgres, settling
 from models.errors import Contended, Frozen, Unavailable
-from models.inboxes import Settling
+from models.settling import Settling
 from models.statement import Statement
 from tests import postgres as postgres_server_of
 from tests.models.others import Other, backend, draft, other, put, sent, together
@@ -129,7 +129,7 @@ def test_what_fails_after_its_only_statement_is_undone_by_itself(store: str) -> 
         raise Changed
 
     def acks(seq: int) -> None:
-        assert inboxes.ack(Settling("main", seq, "bob", "bob", '"bob"', False, ""))
+        assert settling.ack(Settling("main", seq, "bob", "bob", '"bob"', False, ""))
         raise Changed
 
     sent(to="carol")
@@ -304,7 +304,7 @@ def test_of_two_that_wait_for_each_other_one_contends(store: str, somebody: Othe
 
 def ack(seq: int) -> Any:
     """Settle a message in the unit of work that is open."""
-    return inboxes.ack(Settling("main", seq, "", "", "", True, ""))
+    return settling.ack(Settling("main", seq, "", "", "", True, ""))
 
 
 @only_sqlite
