@@ -3,8 +3,9 @@
     gunicorn -k api.worker.LoopWorker module:app
 
 A request goes to the application once it is whole, and the application answers
-inline. It is plain WSGI; two keys of its environ lead to what only this worker
-can do, ``taskpost.run`` (join the turn) and ``taskpost.park`` (wait without a thread).
+inline. It is plain WSGI; three keys of its environ lead to what only this worker
+can do: ``taskpost.run`` (join the turn), ``taskpost.park`` (wait without a thread),
+``taskpost.later`` (go on at the end of the round, together with others).
 """
 
 import asyncio

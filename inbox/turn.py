@@ -96,8 +96,8 @@ def _commit() -> None:
 class Shared:
     """The turn of a server with one thread: one transaction for all the writes of a round.
 
-    ``join`` runs a request in it, each in a savepoint of its own, so that one
-    failure takes no other with it. No answer given while it is ``open`` may be
+    ``join`` runs a request in it, each as a part that can be undone by itself,
+    so that one failure takes no other with it. No answer given while it is ``open`` may be
     sent before ``end`` has said that the transaction is committed.
     """
 
