@@ -115,7 +115,7 @@ def _page(status: str, tasks: int, types: bool, sender: bool, after: bool) -> St
 
 
 @functools.lru_cache(16)
-def _ready(task: bool, types: bool, sender: bool, after: bool) -> Statement:
+def _ready(task: int, types: bool, sender: bool, after: bool) -> Statement:
     """The page of what is ready, for SQLite."""
     asked = [
         *(["m.task_id = :task_0"] if task else []),
@@ -138,34 +138,19 @@ def page(
     ``key`` is the inbox's name in lower case; who owns that name comes back
     beside the page, so that the rules need no look-up of their own.
     """
-    shape = (
-        wanted.status,
-        len(wanted.task_ids),
-        bool(wanted.types),
-        wanted.sender is not None,
-        wanted.after is not None,
-    )
-    values: dict[str, Any] = {
-        "realm": realm,
-        "inbox": inbox,
-        "key": key,
-        "now": clock.now(),
-        "fetch": limit + 1,
-        "bytes": size,
-        "types": wanted.types or ("",),
-        "sender": wanted.sender,
-        "after": wanted.after,
-    }
-    values.update({f"task_{index}": task for index, task in enumerate(wanted.task_ids)})
-    if database.current().dialect == "sqlite" and shape[0] == "unread" and shape[1] <= 1:
-        owner, spelt, ready, due = database.perform(TOP, values).fetchone()
+    asked = {"realm": realm, "inbox": inbox, "key": key, "now": clock.now()}
+    direct = wanted.status == "unread" and len(wanted.task_ids) <= 1
+    if direct and database.current().dialect == "sqlite":
+        owner, spelt, ready, due = database.perform(TOP, asked).fetchone()
         if due is None:
-            rows: list[Row] = []
-            more = False
-            if ready is not None:
-                rows, more = _cut(_ready(*shape[1:]), values, limit, size)
-            return Box(owner, spelt), Page(rows, more, ready or 0)
-    found = database.perform(_page(*shape), values)
+            if ready is None:
+                return Box(owner, spelt), Page([], False, 0)
+            found = database.perform(_ready(*_shape(wanted)), _values(asked, wanted, limit, size))
+            rows, more = cut(found, limit, size)
+            found.close()
+            return Box(owner, spelt), Page(rows, more, ready)
+    statement = _page(wanted.status, *_shape(wanted))
+    found = database.perform(statement, _values(asked, wanted, limit, size))
     top = found.fetchone()
     owner, spelt, ready, due = top[:-WIDTH]
     rows, more = cut(itertools.chain([top], found), limit, size)
@@ -173,13 +158,22 @@ def page(
     return Box(owner, spelt), Page(rows, more, max(ready or 0, due or 0))
 
 
-def _cut(
-    statement: Statement, values: dict[str, Any], limit: int, size: int
-) -> tuple[list[Row], bool]:
-    found = database.perform(statement, values)
-    rows = cut(found, limit, size)
-    found.close()
-    return rows
+def _shape(wanted: Filter) -> tuple[int, bool, bool, bool]:
+    """What the statement for a filter depends on, beside the status."""
+    types, sender, after = bool(wanted.types), wanted.sender is not None, wanted.after is not None
+    return len(wanted.task_ids), types, sender, after
+
+
+def _values(asked: dict[str, Any], wanted: Filter, limit: int, size: int) -> dict[str, Any]:
+    return {
+        **asked,
+        "fetch": limit + 1,
+        "bytes": size,
+        "types": wanted.types or ("",),
+        "sender": wanted.sender,
+        "after": wanted.after,
+        **{f"task_{index}": task for index, task in enumerate(wanted.task_ids)},
+    }
 
 
 class Counts(NamedTuple):
