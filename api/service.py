@@ -238,6 +238,8 @@ def _answer_together(turns: turn.Shared, jobs: list[Job]) -> None:
     run = turn.reading if jobs[0].route.method == "GET" else turns.attempt
     try:
         answers = run(lambda: view(calls))
+    except Problem:
+        return  # the database is away, most likely: each hears of it by itself
     except Exception as error:
         log.failure(jobs[0].environ, error)
         return

@@ -87,8 +87,9 @@ class Turn:
         try:
             yield
             jobs, self.jobs = self.jobs, None
-            for start in range(0, len(jobs), self.worker.turn_requests):
-                self._finish(jobs[start : start + self.worker.turn_requests])
+            most = self.worker.together_requests
+            for start in range(0, len(jobs), most):
+                self._finish(jobs[start : start + most])
         finally:
             loose, self.loose, self.jobs = self.loose, None, None
             for connection in loose:

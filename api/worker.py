@@ -45,6 +45,7 @@ class LoopWorker(Worker):
     together: Callable[[list[Job]], list[Job]] | None = None  # does some jobs; those that it did
     turn_requests = 64  # a turn ends early after so many requests
     turn_seconds = 0.005  # or after so long
+    together_requests = 32  # no more are done together: they take about that time
     max_body = 1 << 20  # bytes
     max_head = 32768  # bytes of a whole head; of one line and one header gunicorn's settings say
     max_parked = 1000

@@ -17,7 +17,7 @@ DAY = 24 * 3600
 KEYS = DAY * 1000  # ms in which a message with an idempotency key stays
 AGAIN = 3600 * 1000  # ms after which a task of which something had to stay is looked at again
 LOGS = ("room:", "dm:")  # what the ids of such threads begin with
-BATCH = 200  # rows deleted in one transaction
+BATCH = 100  # rows deleted in one transaction
 
 
 class Lifetimes(NamedTuple):

@@ -20,7 +20,7 @@ from models.sweeping import Ended, Scanned
 
 LEASE = 10_000  # ms; renewed when half of it is over
 PASS = 60_000  # ms between two walks over what is old
-BATCH = 200
+BATCH = 100  # rows: what others wait for, a few milliseconds
 TASKS = 50  # silent tasks whose removal one batch begins
 SCANNED = 2000  # rows that one step of a walk looks at
 PATIENCE = 0.8  # seconds that one round may take

@@ -16,6 +16,10 @@ from inbox.poll import Filter
 from inbox.problem import Problem
 from inbox.send import Letter, Sent
 
+# What is more than that is done by itself: others wait for all that is done together with them.
+SMALL_CONTENT = 16 << 10  # bytes
+SMALL_PAGE = 50  # messages
+
 
 def send_one(call: Call) -> Answer | Parked:
     """201 with the message, or 200 with the one that was sent before with the same key.
@@ -40,7 +44,9 @@ def send_together(calls: list[Call]) -> list[Answer | None]:
 
 
 def _plain_letter(call: Call) -> Letter | None:
-    if call.headers.get("HTTP_IDEMPOTENCY_KEY") or waiting.seconds(call):
+    content = call.body.get("content") or b""
+    special = call.headers.get("HTTP_IDEMPOTENCY_KEY") or waiting.seconds(call)
+    if special or len(content) > SMALL_CONTENT:
         return None
     try:
         return letter(call.path["agent"], call.body, None)
@@ -151,7 +157,7 @@ def look_together(calls: list[Call]) -> list[Answer | None]:
 
 
 def _looked(call: Call) -> Answer | None:
-    if waiting.seconds(call):
+    if waiting.seconds(call) or call.query["limit"] > SMALL_PAGE:
         return None
     try:
         answer = look(call)

@@ -12,7 +12,10 @@ APP = "tests.api.worker_app:create_gathering()"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    settings = "LoopWorker.turn_seconds = 60\nLoopWorker.turn_requests = 8\n"
+    settings = (
+        "LoopWorker.turn_seconds = 60\n"
+        "LoopWorker.turn_requests = LoopWorker.together_requests = 8\n"
+    )
     with serving(tmp_path_factory.mktemp("server"), settings, app=APP) as server:
         server.gate("gate")
         yield server

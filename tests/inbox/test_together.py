@@ -277,6 +277,26 @@ def test_a_transaction_that_is_lost_between_confirms_nothing(
     assert contents() == [0, 1]
 
 
+def test_what_is_large_is_done_by_itself(round: Round) -> None:
+    """Others would have to wait for it."""
+    round.serve(*FIRST)
+    done: list[int] = []
+    real = round.service.together
+
+    def counted(turns: turn.Shared, jobs: list[Job]) -> list[Job]:
+        found = real(turns, jobs)
+        done.append(len(found))
+        return found
+
+    round.service.together = counted  # type: ignore[method-assign]
+    large = [send("alice", "bob", content="x" * 20_000) for _ in "12"]
+    assert {status for status, _ in round.serve(*large)} == {201}
+    pages = [poll("bob", "?limit=51"), poll("bob", "?limit=500")]
+    assert {status for status, _ in round.serve(*pages)} == {200}
+    assert {status for status, _ in round.serve(poll("bob"), poll("alice"))} == {200}
+    assert done == [0, 0, 2]
+
+
 def test_who_has_two_requests_to_the_same_message_is_answered_twice(round: Round) -> None:
     round.serve(*FIRST)
     ((_, sent), _) = round.serve(*numbered(2))
