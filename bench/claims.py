@@ -28,7 +28,7 @@ class Sizes:
     clients: tuple[int, ...] = (1, 8)
 
 
-QUICK = Sizes(1_000, 20_000, 5_000, 100, 4)
+QUICK = Sizes(1_000, 20_000, 5_000, 100, 3)
 FULL = Sizes(1_000, 100_000, 50_000, 200, 12)
 
 

@@ -49,8 +49,8 @@ class Mode:
 
 
 QUICK = Mode(
-    "quick run", rounds=3, budget=70, shortest=0.15, longest=1, backlog=1_600, wakes=40,
-    parked=(200, 2.0), sizes=growth.QUICK, grown=("taskpost",), growing=(2, 0.3),
+    "quick run", rounds=3, budget=45, shortest=0.15, longest=1, backlog=1_600, wakes=20,
+    parked=(200, 1.0), sizes=growth.QUICK, grown=("taskpost",), growing=(2, 0.3),
     claims=claims.QUICK, sweep=sweeps.QUICK,
 )  # fmt: skip
 FULL = Mode(

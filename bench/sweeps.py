@@ -32,7 +32,7 @@ class Sizes:
     seconds: float
 
 
-QUICK = Sizes(50_000, 5)
+QUICK = Sizes(30_000, 4)
 FULL = Sizes(1_000_000, 60)
 
 
