@@ -146,6 +146,15 @@ class Connection(asyncio.BufferedProtocol):
                 self.worker.loop.call_soon(self.proceed)
         self.rearm()
 
+    def safely(self, step: Callable[[], None]) -> None:
+        """Do a step of a round; a mistake of ours ends this connection, and no other."""
+        try:
+            step()
+        except Exception:
+            self.worker.log.exception("Error in a connection")
+            if self.transport is not None:
+                self.transport.abort()
+
     def proceed(self) -> None:
         """Go on after a wait, with what has had to wait behind it."""
         self.bursting = False
@@ -219,9 +228,13 @@ class Connection(asyncio.BufferedProtocol):
             environ.update(request.extra)
         if self.eof or worker.stopping:
             environ["taskpost.final"] = True
-        if worker.watching:
-            worker.note_start(request)
-        self.respond(lambda: worker.wsgi(environ, self.start))
+        self.respond(lambda: self.asked(request, environ))
+
+    def asked(self, request: Request, environ: Environ) -> Iterable[bytes]:
+        """What the application returns, once gunicorn's hook has been told of the request."""
+        if self.worker.watching:
+            self.worker.note_start(request)
+        return self.worker.wsgi(environ, self.start)
 
     def respond(self, ask: Callable[[], Iterable[bytes]]) -> None:
         """Have the application answer, now or at the end of the round."""

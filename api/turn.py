@@ -108,12 +108,12 @@ class Turn:
         # All that was done in the transaction that is open is held by it before it can end.
         self.whole = True
         for connection in done:
-            connection.finish()
+            connection.safely(connection.finish)
         self.whole = False
         self._end_if_full()
         for connection in connections:
             if connection.job is not None:
-                connection.finish()
+                connection.safely(connection.finish)
 
     def _run_again(self, connection: Connection) -> bool:
         request = connection.current

@@ -263,10 +263,7 @@ class LoopWorker(Worker):
         ready, self.ready = self.ready, []
         with self.turn.gathering():
             for connection in ready:
-                if connection.eof:
-                    connection.proceed()
-                else:
-                    connection.advance()
+                connection.safely(connection.proceed if connection.eof else connection.advance)
 
     def left(self, connection: Connection) -> None:
         """A connection has ended."""

@@ -1,6 +1,7 @@
 """The worker and what is done together: in one round, in one turn, and its answers after that."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,44 @@ def test_a_client_that_is_gone_disturbs_nobody(server: Server, clients: list[Cli
         blocker.answer()
     assert clients[0].answer().status == 201
     assert server.log.read_text().count("Traceback") == before
+
+
+BROKEN = """
+from api.connection import Connection
+
+def pre_request(worker, request):
+    if request.path == "/hook":
+        raise RuntimeError("a mistake in the hook")
+
+def breaking(name, path):
+    real = getattr(Connection, name)
+
+    def step(self):
+        waiting = self.inbound.pending[0] if self.inbound.pending else self.current
+        if waiting is not None and waiting.environ["PATH_INFO"] == path:
+            raise RuntimeError(f"a mistake in {name}")
+        real(self)
+
+    setattr(Connection, name, step)
+
+breaking("advance", "/advance")
+breaking("finish", "/later/finish")
+"""
+
+
+def test_a_mistake_with_one_request_leaves_no_other_of_its_round_without_an_answer(
+    tmp_path: Path,
+) -> None:
+    """Whether it is the hook's, or the worker's own before or after the application."""
+    with serving(tmp_path, BROKEN, app=APP) as server:
+        server.gate("gate")
+        clients = [server.client() for _ in range(7)]
+        for client in clients:
+            client.get("/events")
+        paths = ["/later/join", "/advance", "/later/finish", "/hook", "/read", "/later/join"]
+        ask_together(server, clients, *paths, "/join")
+        for place in (1, 2):
+            assert clients[place].ended()
+        found = [clients[place].answer().status for place in (0, 3, 4, 5, 6)]
+        assert found == [201, 500, 200, 201, 201]
+        assert server.get("/read").status == 200
