@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from models import clock, database, facts
-from models.facts import COLUMNS, Fact
+from models.facts import FACT, Fact
 from models.statement import Statement
 
 UNREAD_REQUEST = (
@@ -11,14 +11,8 @@ UNREAD_REQUEST = (
     " AND type = 'request'"
 )
 
-NAMES_OF = Statement(
-    f"""
-    SELECT {COLUMNS}
-    FROM messages n
-    WHERE n.realm = :realm AND n.type = 'name' AND n.inbox = :inbox AND n.status = 'fact'
-    ORDER BY n.state_key
-    """
-)
+# The type is a parameter: written out, the index of names would do as well while there are few.
+NAMES_OF = Statement(f"{FACT} AND n.inbox = :inbox ORDER BY n.state_key")
 MOVE = Statement(
     """
     UPDATE messages SET inbox = :home
@@ -50,7 +44,7 @@ RESTORE = Statement(
 
 def names_of(realm: str, inbox: str) -> list[Fact]:
     """The names on record of an agent, its own and its aliases."""
-    found = database.run(NAMES_OF, realm=realm, inbox=inbox)
+    found = database.run(NAMES_OF, realm=realm, type="name", inbox=inbox)
     return [Fact._make(values) for values in found.fetchall()]
 
 
