@@ -49,5 +49,8 @@ def start_beside() -> list[Housekeeping | Watch]:
     return [Housekeeping(_report), Watch(_report)]
 
 
-def _report(problem: Problem) -> None:
-    log.write(level="error", event=problem.code)
+def _report(error: Exception) -> None:
+    if isinstance(error, Problem):
+        log.write(level="error", event=error.code)
+    else:
+        log.failure(error)

@@ -5,6 +5,7 @@ in the path: any of those may be a secret.
 """
 
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ def at_once(flush: Callable[[], None]) -> None:
 
 soon = at_once  # a server with a loop sets this, to write once a round
 _held: list[tuple[str, tuple[Any, ...]]] = []
+_holding = threading.Lock()  # the loop and the threads beside it all have something to say
 
 
 def request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
@@ -43,7 +45,7 @@ def _said(pattern: str | None, method: str, status: int) -> str:
     return f'{{"time":"%s",{text[1:-1]},"ms":%.3f,"request_id":"%s"}}'
 
 
-def failure(environ: Mapping[str, Any], error: BaseException) -> None:
+def failure(error: BaseException, **said: Any) -> None:
     """Write where a mistake of ours happened: the places, not the values that were there."""
     frames = traceback.extract_tb(error.__traceback__)
     write(
@@ -51,7 +53,7 @@ def failure(environ: Mapping[str, Any], error: BaseException) -> None:
         event="failure",
         error=type(error).__name__,
         at=[f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]],
-        request_id=environ["taskpost.request_id"],
+        **said,
     )
 
 
@@ -63,17 +65,18 @@ def write(**fields: Any) -> None:
 
 def _write(said: str, *values: Any) -> None:
     """Write a line, into which its time and other values are put once it goes out."""
-    _held.append((said, values))
-    if len(_held) == 1:
+    with _holding:
+        _held.append((said, values))
+        first = len(_held) == 1
+    if first:
         soon(flush)
 
 
 def flush() -> None:
     """Write the lines that have been held back."""
-    if _held:
-        lines = [
-            said % (timestamp(at // 1_000_000), *values) + "\n" for said, (at, *values) in _held
-        ]
+    with _holding:
+        held = _held.copy()
         _held.clear()
-        sys.stderr.buffer.write("".join(lines).encode())
-        sys.stderr.buffer.flush()
+    lines = [said % (timestamp(at // 1_000_000), *values) + "\n" for said, (at, *values) in held]
+    sys.stderr.buffer.write("".join(lines).encode())
+    sys.stderr.buffer.flush()

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from marshmallow import Schema, ValidationError
 
+from api import jsontext
 from api.envelopes import Query
 from api.quick import Quick
 from inbox import names
@@ -31,13 +32,8 @@ from inbox.names import Actor
 
 REALM = "default"
 NOBODY = Actor(REALM)
-DEPTH = 100  # how deep content may be nested
 FAULTS = 20  # how many things that are wrong one problem lists at most
 LENGTH = re.compile(r"[0-9]+")
-ESCAPED = re.compile(rb"\\.", re.DOTALL)
-QUOTED = re.compile(rb'"[^"]*"')
-BRACES = bytes.maketrans(b"[]", b"{}")
-NEITHER = bytes(byte for byte in range(256) if byte not in b'[]{}"')  # brackets nor quotes
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -130,8 +126,12 @@ def document(quick: Quick, raw: bytes) -> dict[str, Any]:
             raw.decode()
         except UnicodeDecodeError as error:
             raise InvalidJson("The body is not UTF-8.") from error
-    # Most bodies need no closer look.
-    deep = raw.count(b"[") + raw.count(b"{") > DEPTH and _depth(raw) > DEPTH
+    if len(raw) > jsontext.DIGITS and jsontext.has_long_number(raw):
+        raise InvalidJson(
+            f"The body holds a number of more than {jsontext.DIGITS} digits, which not everybody"
+            " can read: send it as a string."
+        )
+    deep = jsontext.too_deep(raw)
     made = None if deep else quick.read(raw)
     return made if made is not None else _loaded(quick.schema, raw, deep)
 
@@ -149,7 +149,7 @@ def _fields(raw: bytes, decoder: msgspec.json.Decoder) -> Any:
     try:
         return decoder.decode(raw)
     except RecursionError as error:
-        raise InvalidJson(f"The body is nested more than {DEPTH} deep.") from error
+        raise InvalidJson(f"The body is nested more than {jsontext.DEPTH} deep.") from error
     except msgspec.MsgspecError as error:
         if "truncated" in str(error) and re.search(rb"\\u[dD][89a-fA-F]", raw):
             raise InvalidJson("The body holds half of a surrogate pair.") from error
@@ -164,28 +164,14 @@ def _plain(given: dict[str, msgspec.Raw], deep: bool) -> dict[str, Any]:
         if name == "messages" and raw.startswith(b"["):
             made[name] = [_item(bytes(item), deep) for item in _fields(raw, _raw_items)]
             continue
-        if deep and _depth(raw) > DEPTH:
-            raise InvalidJson(f"The body is nested more than {DEPTH} deep.")
+        if deep and jsontext.too_deep(raw):
+            raise InvalidJson(f"The body is nested more than {jsontext.DEPTH} deep.")
         made[name] = raw if name == "content" else _fields(raw, _anything)
     return made
 
 
 def _item(raw: bytes, deep: bool) -> Any:
     return _plain(_fields(raw, _object), deep) if raw.startswith(b"{") else _fields(raw, _anything)
-
-
-def _depth(raw: bytes) -> int:
-    """How deep JSON text is nested; no need to look further than a little beyond the limit."""
-    if b"\\" in raw:
-        raw = ESCAPED.sub(b"", raw)
-    left = raw.translate(BRACES, NEITHER).replace(b'""', b"")
-    if b'"' in left:  # strings with brackets in them
-        left = QUOTED.sub(b"", left)
-    depth = 0
-    while b"{}" in left and depth <= DEPTH:
-        left = left.replace(b"{}", b"")
-        depth += 1
-    return depth
 
 
 def _invalid(schema: Schema, error: ValidationError, root: str) -> InvalidRequest:

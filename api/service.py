@@ -176,7 +176,7 @@ def _documented(environ: dict[str, Any], work: Callable[[], Wire]) -> Wire:
     except Problem as problem:
         return problems.document(problem, environ["taskpost.request_id"])
     except Exception as error:
-        log.failure(environ, error)
+        log.failure(error, request_id=environ["taskpost.request_id"])
         unforeseen = errors.InternalError("Something went wrong that nobody had foreseen.")
         return problems.document(unforeseen, environ["taskpost.request_id"])
 
@@ -241,7 +241,7 @@ def _answer_together(turns: turn.Shared, jobs: list[Job]) -> None:
     except Problem:
         return  # the database is away, most likely: each hears of it by itself
     except Exception as error:
-        log.failure(jobs[0].environ, error)
+        log.failure(error, request_id=jobs[0].environ["taskpost.request_id"])
         return
     for job, answer in zip(jobs, answers or (), strict=False):
         job.answer = answer

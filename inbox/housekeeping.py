@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 from inbox import presence, turn
-from inbox.errors import Problem
 from inbox.sweeper import Sweeper
 
 TICK = 1.0  # seconds between two rounds of the sweeper
@@ -18,7 +17,7 @@ class Housekeeping:
     again.
     """
 
-    def __init__(self, report: Callable[[Problem], None]) -> None:
+    def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
         self.sweeper = Sweeper(report)
         self.noted = time.monotonic()
@@ -38,8 +37,8 @@ class Housekeeping:
         self.noted = time.monotonic()
         try:
             presence.settled(turn.alone(presence.flush))
-        except Problem as problem:
-            self.report(problem)
+        except Exception as error:  # the next round is to come in any case
+            self.report(error)
 
     def stop(self) -> None:
         """Write down what there is, and end; returns within a few seconds."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from inbox import bell, burial, lifetimes, retention, turn
-from inbox.errors import Problem
+from inbox.errors import InternalError, Problem
 from inbox.message import timestamp
 from models import clock, logs, sweepers, sweeping
 from models.logs import Ages
@@ -32,7 +32,7 @@ Work = Callable[[], int]
 class Sweeper:
     """What sweeps in this process. ``report`` is told what goes wrong."""
 
-    def __init__(self, report: Callable[[Problem], None] | None = None) -> None:
+    def __init__(self, report: Callable[[Exception], None] | None = None) -> None:
         self.me = secrets.token_hex(8)
         self.report = report
         self.done: Counter[str] = Counter()
@@ -47,8 +47,8 @@ class Sweeper:
             if not self._holds():
                 return False
             self._sweep(time.monotonic() + PATIENCE)
-        except Problem as problem:
-            self._failed(problem)
+        except Exception as error:  # a mistake of ours must not be the end of all sweeping
+            self._failed(error)
             return False
         return True
 
@@ -61,11 +61,11 @@ class Sweeper:
         except Problem as problem:
             self._failed(problem)
 
-    def _failed(self, problem: Problem) -> None:
+    def _failed(self, error: Exception) -> None:
         self.errors += 1
-        self.last_error = problem.code
+        self.last_error = (error if isinstance(error, Problem) else InternalError).code
         if self.report is not None:
-            self.report(problem)
+            self.report(error)
 
     def _holds(self) -> bool:
         found = turn.reading(sweepers.leased)

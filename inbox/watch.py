@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from inbox import bell, turn
 from inbox.bell import Address
-from inbox.errors import Problem
 from models import notices, watching
 
 TICK = 0.1  # seconds between two looks at the end of the table
@@ -24,7 +23,7 @@ SWEEP = 2.0  # seconds between two looks into everything that is waited for
 class Watch:
     """The thread, until ``stop``. ``report`` is told what goes wrong, once until all is well."""
 
-    def __init__(self, report: Callable[[Problem], None]) -> None:
+    def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
         self.stopping = False
         self.well = True
@@ -61,9 +60,9 @@ class Watch:
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
             turn.reading(work)
-        except Problem as problem:
+        except Exception as error:  # without the thread, all who wait would be deaf
             if self.well:
-                self.report(problem)
+                self.report(error)
             self.well = False
             return False
         return True

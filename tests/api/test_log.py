@@ -1,10 +1,12 @@
 """The log: one line of JSON a request, with its id, and no secret in it."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from api import log
 from inbox import poll
 from tests.actors import Agent, Http, refused
 
@@ -34,6 +36,25 @@ def test_a_request_id_is_on_the_answer_the_problem_and_the_log_line(
         assert answer.headers.getlist("X-Request-Id") == ["My-id_1.2"]
         assert answer.status_code == 200 or answer.json["request_id"] == "My-id_1.2"
         assert json.loads(capfd.readouterr().err)["request_id"] == "My-id_1.2"
+
+
+def test_a_line_that_a_thread_adds_while_others_are_written_is_not_lost(
+    capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Held(list[Any]):
+        def clear(self) -> None:
+            if talking.ident is None:
+                talking.start()
+                talking.join(0.2)  # it may have to wait for us
+            super().clear()
+
+    talking = threading.Thread(target=log.write, kwargs={"event": "second"})
+    monkeypatch.setattr(log, "_held", Held())
+    log.write(event="first")
+    talking.join()
+    log.write(event="third")
+    lines = capfd.readouterr().err.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["first", "second", "third"]
 
 
 def test_no_log_line_tells_a_secret(

@@ -111,6 +111,8 @@ NO_JSON = {
     "a deep field": b'{"from": "alice", "type": ' + b"[" * 500 + b"]" * 500 + b"}",
     "a huge number in a field": body(rest=b', "expires_in": ' + b"9" * 5000),
     "an endless number in a field": body(rest=b', "expires_in": 1e999'),
+    "a number that Python cannot read": body("1" * 4301),
+    "a long negative number, deep inside": body('[{"\\"7": "\\"", "a": [-' + "10" * 2151 + "]}]"),
 }
 
 
@@ -120,6 +122,17 @@ def test_what_is_no_json_object_is_refused(bob: Agent, http: Http) -> None:
         answer = send(http, raw)
         assert (answer.status_code, answer.json.get("code")) == (400, "invalid_json"), kind
     assert bob.count() == 0
+
+
+def test_long_digits_that_everybody_can_read_come_back(bob: Agent, http: Http) -> None:
+    """What Python's reader refuses would keep its agent from all that comes after."""
+    digits = "7" * 5000
+    strings = f'"{digits}"', f'{{"{digits}": "a\\"{digits}"}}'
+    for text in (digits[:4300], *strings, "[1]" + " " * 5000):
+        ok(send(http, body(text)), 201)
+        (seen,) = bob.poll()
+        assert seen["content"] == json.loads(text)
+        bob.ack(seen)
 
 
 def test_json_is_taken_whatever_its_content_type_says(bob: Agent, http: Http) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api import reading
+from api import jsontext, reading
 from api.quick import Quick
 from api.routes import ROUTES
 
@@ -109,7 +109,7 @@ def test_content_stays_as_it_was_sent() -> None:
     ],
 )
 def test_depth_is_counted_outside_of_strings(text: bytes, depth: int) -> None:
-    assert reading._depth(text) == depth
+    assert jsontext.depth(text) == depth
 
 
 def test_what_is_too_deep_is_seen_to_be() -> None:
@@ -118,4 +118,4 @@ def test_what_is_too_deep_is_seen_to_be() -> None:
         b"[" * 9000 + b"]" * 9000,
         b'["[",' * 500 + b"1" + b"]" * 500,
     ):
-        assert reading._depth(text) > reading.DEPTH
+        assert jsontext.depth(text) > jsontext.DEPTH

@@ -1,6 +1,8 @@
 """The sweeper: one process at a time, in small batches, seen by all."""
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,36 @@ def test_what_goes_wrong_is_told_and_the_next_round_goes_on(
     failing.leave()
     found = ok(http.get("/ready"))["sweeper"]
     assert (found["errors"], found["last_error"]) == (1, "store_unavailable")
+    assert len(alice.poll()) == 1
+
+
+def test_a_mistake_of_ours_is_told_and_ends_no_thread(
+    alice: Agent, bob: Agent, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Exception] = []
+    monkeypatch.setattr(housekeeping, "TICK", 0.01)
+    monkeypatch.setattr(presence, "INTERVAL", 0.01)
+    alice.send(bob, expires_in=0.05)
+    wait = Wait([Address("default", "alice")], 20)
+
+    def mistaken(*_: Any) -> None:
+        raise KeyError("mistake")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweeper, "_expire", mistaken)
+        patched.setattr(presence, "flush", mistaken)
+        running = Housekeeping(told.append)
+        deadline = time.monotonic() + 20
+        while len(told) < 4 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    try:
+        wait.block()
+    finally:
+        running.stop()
+        wait.cancel()
+    assert len(told) >= 4
+    assert {type(each) for each in told} == {KeyError}
+    assert ok(http.get("/ready"))["sweeper"]["last_error"] == "internal_error"
     assert len(alice.poll()) == 1
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from api.service import Service
 from inbox import bell
 from inbox.bell import Address
 from inbox.watch import Watch
+from models import watching
 from tests.actors import Agent, Http, ok, refused
 
 THREADS = {"environ_overrides": {"wsgi.multithread": True}}
@@ -158,6 +160,31 @@ def test_what_was_written_between_the_look_and_the_wait_is_heard() -> None:
     wait.listen(heard.set)
     assert heard.is_set()
     wait.cancel()
+
+
+def test_a_mistake_of_ours_does_not_make_the_watch_deaf(
+    alice: Agent, bob: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Exception] = []
+    failed = threading.Event()
+
+    def mistaken(*_: Any) -> None:
+        failed.set()
+        raise KeyError("mistake")
+
+    wait = bell.Wait([Address("default", "bob")], 20)
+    heard = threading.Event()
+    wait.listen(heard.set)
+    with monkeypatch.context() as patched:
+        patched.setattr(watching, "newest", mistaken)
+        watch = Watch(told.append)
+        assert failed.wait(20)
+    try:
+        assert heard.wait(20)  # by the first look that goes well
+    finally:
+        wait.cancel()
+        watch.stop()
+    assert [type(each) for each in told] == [KeyError]
 
 
 def test_a_watch_hears_what_another_process_has_written(
