@@ -3,7 +3,7 @@
 When an answer may be written is the worker's business (``Turn.settle``).
 """
 
-import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from io import BytesIO
@@ -18,11 +18,11 @@ from api.heads import Environ
 from api.receiver import BODY, HEAD, NOTHING, Receiver, Request
 from api.refusals import UNFORESEEN, Refusal
 from api.stream import Stream
+from api.transport import Transport
 
 if TYPE_CHECKING:
     from api.worker import LoopWorker
 
-BUFFER = memoryview(bytearray(65536))  # one for all: what is read is parsed at once
 SLICE = 4096  # bytes parsed at once
 BACKLOG = 16384  # bytes of pipelined requests that wait before reading is paused
 BURST = 16  # pipelined requests run before others have a turn
@@ -48,8 +48,8 @@ class Wait(Protocol):
         """Nobody listens any more."""
 
 
-class Connection(asyncio.BufferedProtocol):
-    """What asyncio calls back, and WSGI's ``start_response``."""
+class Connection:
+    """What its transport calls back, and WSGI's ``start_response``."""
 
     __slots__ = (
         "bursting", "current", "deadline", "eof", "headers", "inbound", "job", "keep", "listening",
@@ -57,10 +57,10 @@ class Connection(asyncio.BufferedProtocol):
         "transport", "wait", "worker", "written",
     )  # fmt: skip
 
-    def __init__(self, worker: "LoopWorker", inbound: Receiver) -> None:
+    def __init__(self, worker: "LoopWorker", inbound: Receiver, client: socket.socket) -> None:
         self.worker = worker
         self.inbound = inbound
-        self.transport: Any = None
+        self.transport: Transport | None = Transport(worker.transports, client, self)
         self.phase = IDLE
         self.deadline = monotonic() + (LINGER if worker.stopping else worker.header_deadline)
         self.rest = b""  # what is not parsed yet, while reading is paused
@@ -85,20 +85,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- what comes in
 
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        self.worker.connections.add(self)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return BUFFER
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: memoryview) -> None:
         inbound = self.inbound
-        if nbytes <= SLICE and inbound.backlog <= BACKLOG and not inbound.last:
-            inbound.feed(BUFFER[:nbytes])
+        if len(data) <= SLICE and inbound.backlog <= BACKLOG and not inbound.last:
+            inbound.feed(data)
             self.worker.due(self)
         else:
-            self.feed(BUFFER[:nbytes])
+            self.feed(data)
 
     def feed(self, data: memoryview) -> None:
         """Take in what has come, slice by slice, and answer what is whole."""
@@ -118,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self.eof = self.inbound.last = True
         return self.phase != CLOSING and self.wait is None and self.owes()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self) -> None:
         if self.wait is not None:
             self.rise(gone=True)
         if self.stream is not None:
@@ -345,10 +338,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.close()
             return
         transport.resume_reading()
-        try:
-            transport.write_eof()
-        except OSError:  # the client has reset it
-            transport.abort()
+        transport.write_eof()
 
     # --- answers that wait for the end of a turn
 

@@ -32,6 +32,7 @@ from api import heads
 from api.connection import Connection, Job
 from api.heads import Familiar
 from api.receiver import Receiver, Request
+from api.transport import Transports
 from api.turn import Turn, Turns
 
 COLLECTS = 10_000, 20, 20  # requests make few cycles; each collection is a pause for all of them
@@ -68,13 +69,13 @@ class LoopWorker(Worker):
         self.loop = asyncio.new_event_loop()
         self.thread = threading.get_ident()
         self.loop.set_exception_handler(self.unforeseen)
+        self.transports = Transports(self.loop, self.log)
         for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
             signal.signal(number, self.told)
         self.loop.add_reader(self.PIPE[0], self.prodded)
         self.configure()
         self.listeners = [(sock, Familiar(self.base(sock))) for sock in self.sockets]
         self.connections: set[Connection] = set()
-        self.opening: set[asyncio.Task[Any]] = set()
         self.parked = 0
         self.ready: list[Connection] = []
         self.turn = Turn(self, self.turns)
@@ -88,6 +89,7 @@ class LoopWorker(Worker):
             self.loop.run_forever()
             self.turn.end()
         finally:
+            self.transports.close()
             self.loop.close()
 
     def configure(self) -> None:
@@ -215,7 +217,7 @@ class LoopWorker(Worker):
                 self.loop.remove_reader(sock.fileno())
 
     def has_room(self) -> bool:
-        return len(self.connections) + len(self.opening) < self.room
+        return len(self.connections) < self.room
 
     def accept(self, sock: Any, familiar: Familiar) -> None:
         for _ in range(ACCEPTS):
@@ -235,13 +237,7 @@ class LoopWorker(Worker):
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = (address[0], str(address[1])) if isinstance(address, tuple) else ("", "")
             inbound = Receiver(self, familiar, peer, self.trusts(peer[0]))
-            connection = Connection(self, inbound)
-            task = self.loop.create_task(self.open(connection, client))
-            self.opening.add(task)
-            task.add_done_callback(self.opening.discard)
-
-    async def open(self, connection: Connection, client: socket.socket) -> None:
-        await self.loop.connect_accepted_socket(lambda: connection, client)
+            self.connections.add(Connection(self, inbound, client))
 
     def trusts(self, peer: str) -> bool:
         """Whether a peer is a proxy of ours; over a Unix socket it is, once there are any."""
@@ -274,7 +270,7 @@ class LoopWorker(Worker):
             self.end_if_empty()
 
     def end_if_empty(self) -> None:
-        if not self.connections and not self.opening:
+        if not self.connections:
             self.loop.stop()
 
     # --- gunicorn's hooks and its access log
