@@ -89,7 +89,7 @@ class Connection:
         inbound = self.inbound
         if len(data) <= SLICE and inbound.backlog <= BACKLOG and not inbound.last:
             inbound.feed(data)
-            self.worker.due(self)
+            self.worker.ready.append(self)
         else:
             self.feed(data)
 
@@ -221,19 +221,19 @@ class Connection:
             environ.update(request.extra)
         if self.eof or worker.stopping:
             environ["taskpost.final"] = True
-        self.respond(lambda: self.asked(request, environ))
+        self.respond(self.watched if worker.watching else worker.wsgi, environ, self.start)
 
-    def asked(self, request: Request, environ: Environ) -> Iterable[bytes]:
+    def watched(self, environ: Environ, start: Any) -> Iterable[bytes]:
         """What the application returns, once gunicorn's hook has been told of the request."""
-        if self.worker.watching:
-            self.worker.note_start(request)
-        return self.worker.wsgi(environ, self.start)
+        assert self.current is not None
+        self.worker.note_start(self.current)
+        return self.worker.wsgi(environ, start)
 
-    def respond(self, ask: Callable[[], Iterable[bytes]]) -> None:
+    def respond(self, ask: Callable[..., Iterable[bytes]], *given: Any) -> None:
         """Have the application answer, now or at the end of the round."""
         worker = self.worker
         try:
-            result = ask()
+            result = ask(*given)
             if self.job is not None and worker.turn.jobs is not None:
                 worker.turn.jobs.append(self)
                 return

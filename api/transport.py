@@ -8,6 +8,7 @@ about it, and a client that waits costs little more than its socket.
 import selectors
 import socket
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
 from typing import Protocol
 
 from gunicorn.glogging import Logger
@@ -38,15 +39,15 @@ class Owner(Protocol):
 
 
 class Transports:
-    """The transports of a worker."""
+    """The transports of a worker; ``after`` is called when all that has come has been read."""
 
-    def __init__(self, loop: AbstractEventLoop, log: Logger) -> None:
-        self.loop, self.log = loop, log
+    def __init__(self, loop: AbstractEventLoop, log: Logger, after: Callable[[], None]) -> None:
+        self.loop, self.log, self.after = loop, log, after
         self.selector = selectors.DefaultSelector()
         loop.add_reader(self.selector, self.look)
 
     def look(self) -> None:
-        """Read what has come, and write what did not go out before."""
+        """Read what has come, write what did not go out before, then act on it."""
         for key, events in self.selector.select(0):
             transport = key.data
             try:
@@ -57,6 +58,7 @@ class Transports:
             except Exception:  # a mistake of ours ends this connection, and no other
                 self.log.exception("Error in a connection")
                 transport.abort()
+        self.after()
 
     def close(self) -> None:
         """Look no more."""

@@ -45,9 +45,9 @@ class Turn:
         self.jobs: list[Connection] | None = None
         self.whole = False  # the turn does not end now
         self.lain: list[tuple[Connection, Any]] = []  # parked after writing in this turn
-        self.ending: asyncio.Handle | None = None
+        self.ending: asyncio.Handle | None = None  # of one that no round ends
         self.began = 0.0
-        self.requests = 0
+        self.requests = 0  # answered in the turn
 
     def settle(self, connection: Connection, payload: bytes) -> None:
         """Decide on the answer to a connection's current request: now, later, or not this one."""
@@ -82,7 +82,9 @@ class Turn:
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
-        """Around a round: what can be done together is, and answers that may go at once go last."""
+        """Around a round: what can be done together is, then what may go at once goes, then the
+        turn ends.
+        """
         self.loose, self.jobs = [], []
         try:
             yield
@@ -94,6 +96,7 @@ class Turn:
             loose, self.loose, self.jobs = self.loose, None, None
             for connection in loose:
                 connection.release(True)
+            self.end()
 
     def _finish(self, connections: list[Connection]) -> None:
         """Do the jobs of these connections, and settle the answers."""
@@ -134,11 +137,10 @@ class Turn:
 
     def _one_more(self, connection: Connection) -> None:
         """Count a request of the turn, and see to it that the turn ends."""
-        if self.ending is None:
-            # Sockets that are readable by now are read before that.
-            self.ending = self.worker.loop.call_soon(self.end)
+        if not self.requests:
             self.began = monotonic()
-            self.requests = 0
+            if self.loose is None:
+                self.ending = self.worker.loop.call_soon(self.end)
         self.requests += 1
         if connection.current is not None and connection.current.reruns > 0:
             self.end()  # it is alone
@@ -147,15 +149,14 @@ class Turn:
 
     def _end_if_full(self) -> None:
         full = self.requests >= self.worker.turn_requests
-        if self.ending is not None and (
-            full or monotonic() - self.began > self.worker.turn_seconds
-        ):
+        if full or (self.requests and monotonic() - self.began > self.worker.turn_seconds):
             self.end()
 
     def end(self) -> None:
         """Commit, then let go of the answers held."""
         if self.turns is None:
             return
+        self.requests = 0
         if self.ending is not None:
             self.ending.cancel()
             self.ending = None
