@@ -56,7 +56,7 @@ class Service:
         if found is not None:
             job = Job(self, found[0], found[1], environ, start_response, began)
             later = environ.get("taskpost.later")
-            if later is not None and found[0].together is not None and job.read():
+            if later is not None and found[0].together is not None:
                 later(job)
                 return ()
             return job()
@@ -80,6 +80,7 @@ class Service:
         The others, all when something goes wrong, are to be done one by one.
         """
         done: list[Job] = []
+        jobs = [job for job in jobs if job.read()]
         # Those that write first: reads are cheaper where a transaction is open already.
         kinds = {(job.route.method, job.route.operation): None for job in jobs}
         for _, operation in sorted(kinds, reverse=True):

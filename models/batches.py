@@ -22,39 +22,37 @@ from models.outbox import (
     inserted,
 )
 from models.rows import Row, stored
-from models.statement import Statement
+from models.statement import Statement, as_records, records
 
-# The fields that differ from message to message: an array each.
+# The fields that differ from message to message.
 VARYING = (
     *("sender", "sender_key", "sender_spelt", "to", "to_key", "to_spelt", "type", "content"),
     *("task_id", "new_task", "visible_at", "expires_at", "extends_by"),
 )
-ARRAYS = ", ".join(f":many_{name}" for name in VARYING)
-COLUMNS = ", ".join(f"many_{name}" for name in VARYING)
 NAMED = "n.realm = :realm AND n.type = 'name' AND n.state_key"
 # With LIMIT each name is looked up by itself; else PostgreSQL may read all there are to join with.
 SEND_ALL = Statement(
     f"""
     WITH k AS MATERIALIZED (
-        SELECT d.*, r.inbox, COALESCE(s.inbox, d.many_sender) AS from_name,
-            COALESCE(d.many_task_id, d.many_new_task) AS task
-        FROM unnest({ARRAYS}) WITH ORDINALITY AS d({COLUMNS}, place)
+        SELECT d.*, r.inbox, COALESCE(s.inbox, d.sender) AS from_name,
+            COALESCE(d.task_id, d.new_task) AS task
+        FROM {records(VARYING)}
         CROSS JOIN LATERAL (
-            SELECT n.inbox FROM messages n WHERE {NAMED} = d.many_to_key
-                AND n.content = d.many_to_spelt AND n.settled_at IS NULL LIMIT 1
+            SELECT n.inbox FROM messages n WHERE {NAMED} = d.to_key
+                AND n.content = d.to_spelt AND n.settled_at IS NULL LIMIT 1
         ) r
         LEFT JOIN LATERAL (
-            SELECT n.inbox, n.content FROM messages n WHERE {NAMED} = d.many_sender_key LIMIT 1
+            SELECT n.inbox, n.content FROM messages n WHERE {NAMED} = d.sender_key LIMIT 1
         ) s ON TRUE
-        WHERE (s.inbox IS NULL OR s.content = d.many_sender_spelt)
-          AND ({CLOSED.format(task="COALESCE(d.many_task_id, d.many_new_task)")}) IS NULL
+        WHERE (s.inbox IS NULL OR s.content = d.sender_spelt)
+          AND ({CLOSED.format(task="COALESCE(d.task_id, d.new_task)")}) IS NULL
     )
-    {INTO} SELECT :realm, k.inbox, k.task, k.many_type, k.from_name, k.many_content, NULL,
-        ROW_NUMBER() OVER (PARTITION BY k.task ORDER BY k.place) = 1
+    {INTO} SELECT :realm, k.inbox, k.task, k.type, k.from_name, k.content, NULL,
+        ROW_NUMBER() OVER (PARTITION BY k.task ORDER BY k.ordinality) = 1
             AND ({OPENED.format(task="k.task")}) IS NULL,
-        'unread', k.many_visible_at, 0, NULL, NULL, :now, k.many_expires_at, k.many_extends_by,
+        'unread', k.visible_at, 0, NULL, NULL, :now, k.expires_at, k.extends_by,
         NULL
-    FROM k WHERE (SELECT COUNT(*) FROM k) = :fetch ORDER BY k.place
+    FROM k WHERE (SELECT COUNT(*) FROM k) = :fetch ORDER BY k.ordinality
     RETURNING seq, inbox, task_id, sender
     """
 )
@@ -124,11 +122,12 @@ def send_each(drafts: Sequence[Draft]) -> list[Row | None]:
 
 def _send_all(drafts: Sequence[Draft]) -> list[Row] | None:
     now = clock.now()
-    values: dict[str, Any] = {
-        f"many_{name}": [getattr(draft, name) for draft in drafts] for name in VARYING
-    }
-    values["many_content"] = [stored(content) for content in values["many_content"]]
-    values.update(realm=drafts[0].realm, now=now, fetch=len(drafts))
+    rows: list[dict[str, Any]] = [
+        {name: getattr(draft, name) for name in VARYING} for draft in drafts
+    ]
+    for each in rows:
+        each["content"] = stored(each["content"])
+    values = {"realm": drafts[0].realm, "now": now, "fetch": len(rows), "rows": as_records(rows)}
     found = sorted(database.perform(SEND_ALL, values).fetchall())
     if not found:
         return None

@@ -17,7 +17,7 @@ from models.rows import (
     Row,
     row,
 )
-from models.statement import Statement
+from models.statement import Statement, as_records, records
 
 ACKABLE = f"m.realm = :realm AND m.status = 'unread' AND {UNEXPIRED}"
 # A message that is held is settled with its receipt, every other one without.
@@ -33,14 +33,13 @@ MAY_ACK = f"""
 SETTLED = "status = 'acked', settled_at = :now"
 ACK = Statement(f"UPDATE messages AS m SET {SETTLED} WHERE {MAY_ACK} RETURNING {RETURNED}")
 # Several at once, each for an agent of its own.
-EACH = re.sub(r"(?<!:):(seq|name|key|spelt|anyone|nonce)\b", r"d.many_\1", MAY_ACK)
+EACH = re.sub(r"(?<!:):(seq|name|key|spelt|anyone|nonce)\b", r"d.\1", MAY_ACK)
 PLACES = ("seq", "name", "key", "spelt", "anyone", "nonce")
 ACK_EACH = Statement(
     f"""
     UPDATE messages AS m SET {SETTLED}
-    FROM unnest({", ".join(f":many_{name}" for name in PLACES)})
-        AS d({", ".join(f"many_{name}" for name in PLACES)})
-    WHERE m.seq = ANY(:many_seq) AND {EACH} RETURNING {COLUMNS}
+    FROM {records(PLACES)}
+    WHERE m.seq IN :seqs AND {EACH} RETURNING {COLUMNS}
     """
 )
 # On SQLite, where nobody can come in between, what RETURNING costs is more than another statement.
@@ -99,10 +98,9 @@ def ack_each(asked: Sequence[Settling]) -> list[Row | None]:
     """The same for several messages of one realm."""
     now = clock.now()
     if database.current().dialect != "sqlite":
-        values: dict[str, Any] = {
-            f"many_{name}": [getattr(each, name) for each in asked] for name in Settling._fields
-        }
-        values.update(realm=values.pop("many_realm")[0], now=now)
+        values: dict[str, Any] = {"realm": asked[0].realm, "now": now}
+        values["seqs"] = [each.seq for each in asked]
+        values["rows"] = as_records([each._asdict() for each in asked])
         found = {each[0]: row(each) for each in database.perform(ACK_EACH, values).fetchall()}
         return [found.pop(each.seq, None) for each in asked]
     looks = [
