@@ -178,25 +178,16 @@ def _looks(drafts: Sequence[Draft]) -> list[Look | None]:
 
 def _insert(drafts: Sequence[Draft], looks: Sequence[Look], only: bool) -> list[Row]:
     now = clock.now()
-    values = [
-        {
-            "realm": draft.realm,
-            "inbox": look.inbox,
-            "task_id": look.task_id,
-            "type": draft.type,
-            "sender": look.sender,
-            "content": draft.content,
-            "opens": look.opens,
-            "visible_at": draft.visible_at,
-            "now": now,
-            "expires_at": draft.expires_at,
-            "extends_by": draft.extends_by,
-        }
+    rows = [
+        (
+            *(draft.realm, look.inbox, look.task_id, draft.type, look.sender, draft.content),
+            *(look.opens, draft.visible_at, now, draft.expires_at, draft.extends_by),
+        )
         for draft, look in zip(drafts, looks, strict=True)
     ]
     # Nobody else inserts meanwhile, so the new rows are numbered one after the other.
-    last = database.perform_many(INSERT_ALL, values, only)
-    seqs = range(last - len(values) + 1, last + 1)
+    last = database.perform_many(INSERT_ALL, rows, only)
+    seqs = range(last - len(rows) + 1, last + 1)
     return [
         inserted(draft, now, seq, look.inbox, look.task_id, look.sender, None)
         for seq, draft, look in zip(seqs, drafts, looks, strict=True)

@@ -202,10 +202,13 @@ def perform(statement: Statement, values: dict[str, Any], only: bool = False) ->
         _fail(error)
 
 
-def perform_many(statement: Statement, rows: Sequence[dict[str, Any]], only: bool = False) -> int:
-    """Run an insert once for each of some rows, on SQLite; the seq of the last."""
+def perform_many(statement: Statement, rows: Sequence[tuple[Any, ...]], only: bool = False) -> int:
+    """Run a statement once for each of some rows, on SQLite; the seq of the last one inserted.
+
+    A row's values are in the order in which the statement first names its parameters.
+    """
     for watcher in watchers:
-        watcher(statement, dict(rows[0]))
+        watcher(statement, dict(zip(statement.names, rows[0], strict=True)))
     opened = current()
     assert isinstance(opened, SQLite), "elsewhere each would be a round trip"
     try:

@@ -106,7 +106,7 @@ def ack_each(asked: Sequence[Settling]) -> list[Row | None]:
     looks = [
         database.perform(LOOK_TO_ACK, {**each._asdict(), "now": now}).fetchone() for each in asked
     ]
-    settled = [{"seq": each[0], "now": now} for each in looks if each is not None]
+    settled = [(now, each[0]) for each in looks if each is not None]
     if settled:
         database.perform_many(SETTLE, settled)
     return [row(each) if each is not None else None for each in looks]

@@ -59,6 +59,8 @@ class SQLite(peewee.SqliteDatabase):
             pragmas={
                 "synchronous": "FULL",
                 "journal_size_limit": 64 << 20,
+                # Pages, 16 MB: whoever commits then writes them to the file, and others wait.
+                "wal_autocheckpoint": 4000,
                 "cache_size": -16 << 10,
                 "temp_store": "MEMORY",
             },
@@ -138,12 +140,14 @@ class SQLite(peewee.SqliteDatabase):
         # Past peewee's own layer, which costs as much again as a small statement.
         return connection.execute(statement.for_sqlite(values), values)
 
-    def perform_many(self, statement: Statement, rows: Sequence[dict[str, Any]], only: bool) -> int:
-        """Run an insert once for each row; the rowid of the last."""
+    def perform_many(
+        self, statement: Statement, rows: Sequence[tuple[Any, ...]], only: bool
+    ) -> int:
+        """Run a statement once for each row; the rowid of the last one inserted."""
         connection = self.connection()
         if self.parts.saved is False:
             self._begin_part(statement if only else None, {})
-        connection.executemany(statement.sqlite, rows)
+        connection.executemany(statement.numbered, rows)
         return int(connection.execute("SELECT last_insert_rowid()").fetchone()[0])
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:

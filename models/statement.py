@@ -46,6 +46,11 @@ class Statement:
         self.sqlite = " ".join(sql.split())
         self.writes = WRITE.search(self.sqlite) is not None
         self.lists = list(dict.fromkeys(LIST.findall(self.sqlite)))
+        # For many rows at once, each a tuple in the order of the parameters: a tenth faster.
+        self.names = list(dict.fromkeys(PARAMETER.findall(self.sqlite)))
+        self.numbered = PARAMETER.sub(
+            lambda found: f"?{self.names.index(found[1]) + 1}", self.sqlite
+        )
         self.name = f"taskpost_{next(_numbers)}"
         text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
         names = list(dict.fromkeys(PARAMETER.findall(text)))

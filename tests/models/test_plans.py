@@ -15,6 +15,7 @@ import pytest
 from inbox import (
     acks,
     agents,
+    bell,
     claims,
     deadletters,
     leases,
@@ -410,6 +411,7 @@ def undone(work: Callable[[], Any]) -> Any:
         return work()
     finally:
         database.abandon()
+        bell.abandoned()
 
 
 def plans_of_all() -> dict[str, list[Scan]]:
