@@ -39,16 +39,17 @@ class Owner(Protocol):
 
 
 class Transports:
-    """The transports of a worker; ``after`` is called when all that has come has been read."""
+    """The transports of a worker; ``stirred`` is called when some have something to do."""
 
-    def __init__(self, loop: AbstractEventLoop, log: Logger, after: Callable[[], None]) -> None:
-        self.loop, self.log, self.after = loop, log, after
+    def __init__(self, loop: AbstractEventLoop, log: Logger, stirred: Callable[[], None]) -> None:
+        self.loop, self.log = loop, log
         self.selector = selectors.DefaultSelector()
-        loop.add_reader(self.selector, self.look)
+        loop.add_reader(self.selector, stirred)
 
-    def look(self) -> None:
-        """Read what has come, write what did not go out before, then act on it."""
-        for key, events in self.selector.select(0):
+    def stir(self) -> bool:
+        """Read what has come, and write what did not go out before; whether there was any."""
+        found = self.selector.select(0)
+        for key, events in found:
             transport = key.data
             try:
                 if events & WRITE:
@@ -58,10 +59,10 @@ class Transports:
             except Exception:  # a mistake of ours ends this connection, and no other
                 self.log.exception("Error in a connection")
                 transport.abort()
-        self.after()
+        return bool(found)
 
     def close(self) -> None:
-        """Look no more."""
+        """Do nothing more."""
         self.loop.remove_reader(self.selector)
         self.selector.close()
 

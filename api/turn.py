@@ -82,9 +82,7 @@ class Turn:
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
-        """Around a round: what can be done together is, then what may go at once goes, then the
-        turn ends.
-        """
+        """Around a round: what can be done together is, and answers that may go at once go last."""
         self.loose, self.jobs = [], []
         try:
             yield
@@ -96,7 +94,6 @@ class Turn:
             loose, self.loose, self.jobs = self.loose, None, None
             for connection in loose:
                 connection.release(True)
-            self.end()
 
     def _finish(self, connections: list[Connection]) -> None:
         """Do the jobs of these connections, and settle the answers."""
@@ -139,7 +136,7 @@ class Turn:
         """Count a request of the turn, and see to it that the turn ends."""
         if not self.requests:
             self.began = monotonic()
-            if self.loose is None:
+            if self.loose is None:  # else it ends with the rounds
                 self.ending = self.worker.loop.call_soon(self.end)
         self.requests += 1
         if connection.current is not None and connection.current.reruns > 0:

@@ -69,7 +69,7 @@ class LoopWorker(Worker):
         self.loop = asyncio.new_event_loop()
         self.thread = threading.get_ident()
         self.loop.set_exception_handler(self.unforeseen)
-        self.transports = Transports(self.loop, self.log, self.run_ready)
+        self.transports = Transports(self.loop, self.log, self.take_turn)
         for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
             signal.signal(number, self.told)
         self.loop.add_reader(self.PIPE[0], self.prodded)
@@ -246,17 +246,30 @@ class LoopWorker(Worker):
         address = heads.address(peer)
         return address is not None and any(address in network for network in self.proxies)
 
-    def run_ready(self) -> None:
-        """Run the requests of all that are ready, once everything that has come has been read.
+    def take_turn(self) -> None:
+        """Read what has come and run it, as long as more comes meanwhile and the turn has room.
+
+        Clients that are answered together ask again together. Without a second
+        look they would fall into two halves, one of which always waits for the other.
+        """
+        ends = monotonic() + self.turn_seconds
+        try:
+            while self.transports.stir() and self.run_ready() and monotonic() < ends:
+                continue
+        finally:
+            self.turn.end()
+
+    def run_ready(self) -> bool:
+        """Run what is ready, once everything that has come has been read; whether a turn is open.
 
         To do the same for all, one after the other, costs a fifth less than to do all for each.
         """
         ready, self.ready = self.ready, []
-        if not ready:
-            return
-        with self.turn.gathering():
-            for connection in ready:
-                connection.safely(connection.proceed if connection.eof else connection.advance)
+        if ready:
+            with self.turn.gathering():
+                for connection in ready:
+                    connection.safely(connection.proceed if connection.eof else connection.advance)
+        return self.turn.requests > 0
 
     def left(self, connection: Connection) -> None:
         """A connection has ended."""

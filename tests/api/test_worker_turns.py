@@ -159,6 +159,21 @@ def test_a_turn_ends_after_so_many_requests_or_seconds(
         assert len(set(numbers(clients))) == turns
 
 
+@pytest.mark.parametrize(("seconds", "turns"), [(60, 1), (0, 2)])
+def test_what_comes_while_a_turn_has_room_joins_it(
+    tmp_path: Path, seconds: int, turns: int
+) -> None:
+    with serving(tmp_path, f"LoopWorker.turn_seconds = {seconds}", app=APP) as server:
+        server.gate("gate")
+        with server.client() as first, server.client() as second:
+            second.get("/")
+            ask(first, "/join?stands=gate")
+            server.at_gate("gate")
+            ask(second, "/join")
+            server.open_gate("gate")
+            assert len(set(numbers([first, second]))) == turns
+
+
 def test_a_request_runs_again_alone_after_the_commit(server: Server, clients: list[Client]) -> None:
     ask(clients[3], "/reset")
     ask_together(server, clients, "/join", "/again/2", "/join")

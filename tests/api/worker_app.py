@@ -175,6 +175,8 @@ def sharing(environ: Environ, start: Start) -> Iterable[bytes]:
             turns.gate = query.get("gate", [turns.gate])[0]
             turns.ending = query.get("end", [turns.ending])[0]
             number = environ["taskpost.run"](lambda: turns.number)
+            if "stands" in query:
+                wait_at(query["stands"][0])
             start("201 Created", [])
             return [str(number).encode()]
         case ["read"]:
