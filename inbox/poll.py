@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,10 +12,24 @@ from inbox.bell import Address
 from inbox.errors import NameDiffersInCase
 from inbox.message import Message, message
 from inbox.names import Actor
-from models import facts, inboxes
+from models import facts, inboxes, pages
 from models.inboxes import Box, Filter, Page
 
-__all__ = ["Count", "Filter", "Look", "addresses", "count", "owner", "poll", "resolve"]
+__all__ = [
+    "Asked",
+    "Count",
+    "Filter",
+    "Found",
+    "Look",
+    "addresses",
+    "ahead",
+    "count",
+    "owner",
+    "poll",
+    "resolve",
+]
+
+Found = tuple[Box, Page]
 
 
 class Look(NamedTuple):
@@ -34,12 +49,34 @@ class Count(msgspec.Struct):
     dead: int
 
 
-def poll(actor: Actor, name: str, wanted: Filter, limit: int) -> Look:
+class Asked(NamedTuple):
+    """A look that is asked for."""
+
+    actor: Actor
+    name: str
+    wanted: Filter
+    limit: int
+
+
+def ahead(asked: Sequence[Asked]) -> list[Found | None]:
+    """What is found for each of some looks of one realm, to be given to ``poll``.
+
+    None for one that is to be made by itself, because that costs as little or its page is large.
+    """
+    if not asked:
+        return []
+    look_ups = [
+        pages.Asked(each.name, names.key(each.name), each.wanted, each.limit) for each in asked
+    ]
+    return pages.pages(asked[0].actor.realm, look_ups)
+
+
+def poll(actor: Actor, name: str, wanted: Filter, limit: int, found: Found | None = None) -> Look:
     """At most ``limit`` messages of the agent ``name`` (an alias means its owner).
 
-    Changes nothing: the same look twice finds the same.
+    Changes nothing: the same look twice finds the same. ``found`` is what has been found ``ahead``.
     """
-    box, page = inboxes.page(actor.realm, name, names.key(name), wanted, limit)
+    box, page = found or inboxes.page(actor.realm, name, names.key(name), wanted, limit)
     home = owner(name, box)
     if home != name:
         _, page = inboxes.page(actor.realm, home, names.key(home), wanted, limit)

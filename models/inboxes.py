@@ -95,7 +95,7 @@ class Filter(NamedTuple):
 
 
 @functools.lru_cache(256)
-def _page(status: str, tasks: int, types: bool, sender: bool, after: bool) -> Statement:
+def page_for(status: str, tasks: int, types: bool, sender: bool, after: bool) -> Statement:
     """The statement for a filter of this shape."""
     narrowed = [
         *(["m.type IN :types"] if types else []),
@@ -149,7 +149,7 @@ def page(
             rows, more = cut(found, limit, size)
             found.close()
             return Box(owner, spelt), Page(rows, more, ready)
-    statement = _page(wanted.status, *_shape(wanted))
+    statement = page_for(wanted.status, *_shape(wanted))
     found = database.perform(statement, _values(asked, wanted, limit, size))
     top = found.fetchone()
     owner, spelt, ready, due = top[:-WIDTH]

@@ -91,11 +91,11 @@ def page_of(candidates: str, beside: str = "(SELECT 1 AS one) o", extra: str = "
     # it sort them again would be to have it read them all. PostgreSQL sends all that it has found:
     # what fits, and one more, by which it is seen that more follow.
     sized = f"""
-        SELECT d.seq FROM (
+        SELECT w.seq FROM (
             SELECT f.seq, SUM(f.size) OVER (
                 ORDER BY f.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING
             ) AS before FROM ({candidates}) f
-        ) d WHERE COALESCE(d.before, 0) <= :bytes
+        ) w WHERE COALESCE(w.before, 0) <= :bytes
     """.replace("{size}", ", COALESCE(octet_length(m.content), 0) AS size")
     return Statement(
         sql.format(chosen=candidates.replace("{size}", "")),

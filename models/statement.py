@@ -52,7 +52,7 @@ class Statement:
             lambda found: f"?{self.names.index(found[1]) + 1}", self.sqlite
         )
         self.name = f"taskpost_{next(_numbers)}"
-        text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
+        self.text = text = LIST.sub(r"= ANY(:\1)", " ".join((postgresql or sql).split()))
         names = list(dict.fromkeys(PARAMETER.findall(text)))
         places = {name: f"${place}" for place, name in enumerate(names, 1)}
         usual = {name: "text[]" if name in self.lists else "text" for name in names}

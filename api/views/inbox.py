@@ -12,7 +12,7 @@ from inbox.bell import Address, Wait
 from inbox.errors import InvalidRequest
 from inbox.ids import cursor
 from inbox.message import Message
-from inbox.poll import Filter
+from inbox.poll import Asked, Filter, Found
 from inbox.problem import Problem
 from inbox.send import Letter, Sent
 
@@ -153,36 +153,54 @@ def look(call: Call) -> Answer | Parked:
 
 def look_together(calls: list[Call]) -> list[Answer | None]:
     """The same for several calls; None for each that waits, or that there is a problem with."""
-    return [_looked(call) for call in calls]
+    asked = [_asked(call) for call in calls]
+    found = iter(poll.ahead([each for each in asked if each is not None]))
+    return [
+        _looked(call, next(found)) if each is not None else None
+        for call, each in zip(calls, asked, strict=True)
+    ]
 
 
-def _looked(call: Call) -> Answer | None:
-    if waiting.seconds(call) or call.query["limit"] > SMALL_PAGE:
+def _asked(call: Call) -> Asked | None:
+    limit = call.query["limit"]
+    if waiting.seconds(call) or limit > SMALL_PAGE:
         return None
     try:
-        answer = look(call)
+        return Asked(call.actor, call.path["agent"], _wanted(call), limit)
     except Problem:  # it is raised again where the call is answered by itself
+        return None
+
+
+def _looked(call: Call, found: Found | None) -> Answer | None:
+    try:
+        answer = look_at(call, call.path["agent"], found)
+    except Problem:
         return None
     return None if isinstance(answer, Parked) else answer
 
 
-def look_at(call: Call, address: str) -> Answer | Parked:
-    """The same for any address."""
-    query, patience = call.query, waiting.seconds(call)
-    if patience and "after" in query:
-        errors = [{"pointer": "?wait", "detail": "does not go with after"}]
-        raise InvalidRequest("?wait does not go with after: it pages one look.", errors=errors)
-    wanted = Filter(
+def _wanted(call: Call) -> Filter:
+    query = call.query
+    return Filter(
         status=query["status"],
         task_ids=tuple(dict.fromkeys(query.get("task_id", ()))),
         types=tuple(query.get("type", ())),
         sender=query.get("sender"),
         after=cursor(query["after"]) if "after" in query else None,
     )
+
+
+def look_at(call: Call, address: str, ahead: Found | None = None) -> Answer | Parked:
+    """The same for any address; ``ahead`` is what its first look finds, if that is known."""
+    query, patience = call.query, waiting.seconds(call)
+    if patience and "after" in query:
+        errors = [{"pointer": "?wait", "detail": "does not go with after"}]
+        raise InvalidRequest("?wait does not go with after: it pages one look.", errors=errors)
+    wanted = _wanted(call)
     known = call.headers.get("HTTP_IF_NONE_MATCH", "")
 
     def once(last: bool) -> Answer | Later:
-        found = poll.poll(call.actor, address, wanted, query["limit"])
+        found = poll.poll(call.actor, address, wanted, query["limit"], ahead)
         same = _matches(known, found.tag)
         if not last and (same or (not known and not found.messages)):
             return Later.RUNG

@@ -194,6 +194,31 @@ def test_what_is_sent_together_is_one_statement_or_two_a_message(round: Round, s
     assert len(seen) == (5 if store.startswith("sqlite") else 1)
 
 
+def test_polls_of_one_round_see_what_each_sees_alone(round: Round, store: str) -> None:
+    """On PostgreSQL by one statement for all that ask in the same way."""
+    round.serve(*FIRST)
+    round.serve(*numbered(30), send("bob", "rob"), send("bob", "carol", task_id="u"))
+    # What fills a page before its messages do is read by itself.
+    round.serve(*(send("alice", "bob", task_id="big", content="x" * 9_000) for _ in "123"))
+    names = ("alice", "bob", "carol", "rob", "Robert", "robert", "nobody", "no!")
+    queries = ("", "?limit=3", "?task_id=t", "?task_id=t&task_id=u", "?from=bob", "?status=all",
+               f"?after={ids.written(9)}", f"?after={ids.written(9)}&from=alice&task_id=t",
+               "?status=dead", "?type=request", "?limit=0", "?after=x", "?task_id=big")  # fmt: skip
+    for query in queries:
+        polls = [poll(name, query) for name in names]
+        seen: list[Any] = []
+        note = lambda statement, values, seen=seen: seen.append(statement)  # noqa: E731
+        database.watchers.append(note)
+        try:
+            together = round.serve(*polls)
+        finally:
+            database.watchers.remove(note)
+        assert together == [round.serve(each)[0] for each in polls], query
+        if query == "?limit=3" and not store.startswith("sqlite"):
+            # All; the inbox that an alias leads to; and what is wrong is told by itself.
+            assert len(seen) == 3
+
+
 @pytest.mark.parametrize("broken", [Contended("somebody holds it"), ZeroDivisionError()])
 def test_what_cannot_be_done_together_is_done_one_by_one(
     round: Round, broken: Exception, monkeypatch: pytest.MonkeyPatch
