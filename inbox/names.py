@@ -112,6 +112,12 @@ def spelt(name: str) -> str:
     return f'"{name}"'  # no character of a name needs escaping in JSON
 
 
+@functools.lru_cache(KEPT)
+def forms(name: str) -> tuple[str, str]:
+    """Both: what a name is looked up by, and how its fact keeps its spelling."""
+    return key(name), spelt(name)
+
+
 def unreserved(name: str) -> str:
     """The name; raises ``ReservedName`` for the service's own."""
     if key(name) == POSTMASTER:

@@ -172,10 +172,10 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
     if actor.name is None:
         raise SenderRequired("A message needs a sender.")
     sender, to = names.unreserved(actor.name), letter.to
-    if names.key(to) == names.POSTMASTER:
+    sender_key, sender_spelt = names.forms(sender)
+    to_key, to_spelt = names.forms(to)
+    if to_key == names.POSTMASTER:
         raise DeliversToNobody("postmaster is the service itself and reads no mail.")
-    if letter.type in names.FACT_TYPES:
-        raise ReservedName(f"{letter.type!r} is a type of the service's own records.")
     if letter.type not in names.MESSAGE_TYPES:
         raise _no_type(letter.type)
     if letter.expires_in is not None and letter.expires_in <= (letter.deliver_in or 0):
@@ -186,11 +186,11 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
     return Draft(
         realm=actor.realm,
         sender=sender,
-        sender_key=names.key(sender),
-        sender_spelt=names.spelt(sender),
+        sender_key=sender_key,
+        sender_spelt=sender_spelt,
         to=to,
-        to_key=names.key(to),
-        to_spelt=names.spelt(to),
+        to_key=to_key,
+        to_spelt=to_spelt,
         type=letter.type,
         content=letter.content,
         task_id=letter.task_id,
@@ -206,7 +206,9 @@ def _draft(actor: Actor, letter: Letter) -> Draft:
     )
 
 
-def _no_type(text: str) -> InvalidRequest:
+def _no_type(text: str) -> Problem:
+    if text in names.FACT_TYPES:
+        return ReservedName(f"{text!r} is a type of the service's own records.")
     close = difflib.get_close_matches(text, names.MESSAGE_TYPES, n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     known = ", ".join(names.MESSAGE_TYPES)
