@@ -109,17 +109,22 @@ class Connection:
     def eof_received(self) -> bool:
         """The client sends no more. True, and the connection stays, while it is owed an answer."""
         self.eof = self.inbound.last = True
-        return self.phase != CLOSING and self.wait is None and self.owes()
+        if self.phase != CLOSING:
+            if self.wait is None and self.owes():
+                return True
+            self.leave()
+        return False
 
     def connection_lost(self) -> None:
-        if self.wait is not None:
-            self.rise(gone=True)
-        if self.stream is not None:
-            self.stream.close()
-            self.stream = None
-        self.inbound.forget()
-        self.transport = self.current = self.start = None  # type: ignore[assignment]
-        self.worker.left(self)
+        try:
+            if self.wait is not None:
+                self.rise(gone=True)
+            if self.stream is not None:
+                self.stream.close()
+        finally:  # whatever the application does when it tidies up
+            self.inbound.forget()
+            self.transport = self.current = self.start = self.stream = None  # type: ignore[assignment]
+            self.worker.left(self)
 
     # --- requests, one after the other
 
@@ -136,11 +141,11 @@ class Connection:
         else:
             if not self.bursting:
                 self.bursting = True
-                self.worker.loop.call_soon(self.proceed)
+                self.worker.loop.call_soon(self.safely, self.proceed)
         self.rearm()
 
     def safely(self, step: Callable[[], None]) -> None:
-        """Do a step of a round; a mistake of ours ends this connection, and no other."""
+        """Do a step; a mistake of ours ends this connection, and disturbs no other."""
         try:
             step()
         except Exception:
@@ -353,7 +358,7 @@ class Connection:
         self.deliver(payload)
         inbound = self.inbound
         if inbound.pending or inbound.state or self.rest or self.eof:
-            self.worker.loop.call_soon(self.proceed)
+            self.worker.loop.call_soon(self.safely, self.proceed)
 
     def rerun(self) -> None:
         """Run the current request once more, in a turn of its own."""
@@ -379,7 +384,7 @@ class Connection:
         self.current.rest()
         self.inbound.rest()
         self.worker.parked += 1
-        self.timer = self.worker.loop.call_at(self.wait.deadline, self.wake)
+        self.timer = self.worker.loop.call_at(self.wait.deadline, self.safely, self.wake)
         self.listening = True
         self.wait.listen(self.bell)
 
@@ -388,9 +393,9 @@ class Connection:
         self.listening = False
         loop = self.worker.loop
         if threading.get_ident() == self.worker.thread:
-            loop.call_soon(self.wake)
+            loop.call_soon(self.safely, self.wake)
         else:
-            loop.call_soon_threadsafe(self.wake)
+            loop.call_soon_threadsafe(self.safely, self.wake)
 
     def wake(self) -> None:
         """Run the parked request again; for the last time when the worker stops."""

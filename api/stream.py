@@ -38,7 +38,7 @@ class Stream:
             connection.worker.log.exception("Error in the answer of a request")
             connection.transport.abort()  # so that the client knows that it is not whole
         else:
-            connection.worker.loop.call_soon(connection.flow)
+            connection.worker.loop.call_soon(connection.safely, connection.flow)
 
     def close(self) -> None:
         """Let the application tidy up, as PEP 3333 promises."""

@@ -172,12 +172,13 @@ class LoopWorker(Worker):
         # A little before gunicorn loses patience and kills.
         self.grace = monotonic() + 0.9 * self.cfg.graceful_timeout
         for sock, familiar in self.listeners:
-            self.accept(sock, familiar)  # those have connected before the end
+            while self.accept(sock, familiar):  # those have connected before the end
+                continue
         self.pause_listening()
         for sock in self.sockets:
             sock.close()
         for connection in list(self.connections):
-            connection.stop()
+            connection.safely(connection.stop)
         self.sweeping.cancel()
         self.sweeping = self.loop.call_soon(self.sweep)
         self.end_if_empty()
@@ -219,25 +220,29 @@ class LoopWorker(Worker):
     def has_room(self) -> bool:
         return len(self.connections) < self.room
 
-    def accept(self, sock: Any, familiar: Familiar) -> None:
+    def accept(self, sock: Any, familiar: Familiar) -> bool:
+        """Accept some of those that have connected; whether there may be more."""
         for _ in range(ACCEPTS):
             if not self.has_room():
                 self.pause_listening()  # until one leaves
-                return
+                return False
             try:
                 client, address = sock.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
+            except ConnectionAbortedError:
+                return True  # that one has left again
+            except BlockingIOError:
+                return False
             except OSError as error:
                 # No file left, most likely: trying at once would spin. The sweep tries again.
                 self.log.error("Error accepting a connection: %s", error)
                 self.pause_listening()
-                return
+                return False
             if client.family != socket.AF_UNIX:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = (address[0], str(address[1])) if isinstance(address, tuple) else ("", "")
             inbound = Receiver(self, familiar, peer, self.trusts(peer[0]))
             self.connections.add(Connection(self, inbound, client))
+        return True
 
     def trusts(self, peer: str) -> bool:
         """Whether a peer is a proxy of ours; over a Unix socket it is, once there are any."""

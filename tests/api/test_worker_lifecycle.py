@@ -62,6 +62,23 @@ def test_sigterm_finishes_what_runs_and_what_is_half_here(tmp_path: Path) -> Non
         assert server.process.wait(10) == 0
 
 
+def test_sigterm_answers_all_who_have_connected_before(tmp_path: Path) -> None:
+    """More than are accepted at once."""
+    with serving(tmp_path) as server:
+        server.gate("gate")
+        with server.client() as running:
+            running.send("GET /gate/gate HTTP/1.1\r\nHost: a\r\n\r\n")
+            server.at_gate("gate")
+            clients = [server.client() for _ in range(200)]
+            for client in clients:
+                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            server.process.send_signal(signal.SIGTERM)
+            server.open_gate("gate")
+            assert [client.answer().status for client in clients] == [200] * 200
+            for client in clients:
+                client.close()
+
+
 def test_sigterm_accepts_nobody_any_more(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as client:
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
