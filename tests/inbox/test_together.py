@@ -194,6 +194,24 @@ def test_what_is_sent_together_is_one_statement_or_two_a_message(round: Round, s
     assert len(seen) == (5 if store.startswith("sqlite") else 1)
 
 
+def test_what_is_sent_together_comes_back_as_it_went(round: Round) -> None:
+    round.serve(*FIRST)
+    strange = [
+        "\0",
+        "\\u0000",
+        "\"'\\",
+        "é\U0001f600",
+        "a\nb\t\x7f",
+        {"\\": "%s %(x)s :name $1"},
+        None,
+    ]
+    sent = round.serve(*(send("alice", "bob", content=each) for each in (*strange, 1.50, [], {})))
+    assert {status for status, _ in sent} == {201}
+    assert contents() == [*strange, 1.5, [], {}]
+    (_, seen), _ = round.serve(poll("bob"), poll("alice"))
+    assert [each.get("content") for each in seen["messages"]] == [*strange, 1.5, [], {}]
+
+
 def test_polls_of_one_round_see_what_each_sees_alone(round: Round, store: str) -> None:
     """On PostgreSQL by one statement for all that ask in the same way."""
     round.serve(*FIRST)
