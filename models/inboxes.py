@@ -145,12 +145,14 @@ def page(
         if due is None:
             if ready is None:
                 return Box(owner, spelt), Page([], False, 0)
-            found = database.perform(_ready(*_shape(wanted)), _values(asked, wanted, limit, size))
+            found = database.perform(
+                _ready(*shape(wanted)), {**asked, **values(wanted, limit), "bytes": size}
+            )
             rows, more = cut(found, limit, size)
             found.close()
             return Box(owner, spelt), Page(rows, more, ready)
-    statement = page_for(wanted.status, *_shape(wanted))
-    found = database.perform(statement, _values(asked, wanted, limit, size))
+    statement = page_for(wanted.status, *shape(wanted))
+    found = database.perform(statement, {**asked, **values(wanted, limit), "bytes": size})
     top = found.fetchone()
     owner, spelt, ready, due = top[:-WIDTH]
     rows, more = cut(itertools.chain([top], found), limit, size)
@@ -158,17 +160,16 @@ def page(
     return Box(owner, spelt), Page(rows, more, max(ready or 0, due or 0))
 
 
-def _shape(wanted: Filter) -> tuple[int, bool, bool, bool]:
+def shape(wanted: Filter) -> tuple[int, bool, bool, bool]:
     """What the statement for a filter depends on, beside the status."""
     types, sender, after = bool(wanted.types), wanted.sender is not None, wanted.after is not None
     return len(wanted.task_ids), types, sender, after
 
 
-def _values(asked: dict[str, Any], wanted: Filter, limit: int, size: int) -> dict[str, Any]:
+def values(wanted: Filter, limit: int) -> dict[str, Any]:
+    """What the statement for a filter is given of it."""
     return {
-        **asked,
         "fetch": limit + 1,
-        "bytes": size,
         "types": wanted.types or ("",),
         "sender": wanted.sender,
         "after": wanted.after,

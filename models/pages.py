@@ -5,7 +5,7 @@ On SQLite a statement costs less than it would to have them joined.
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -30,9 +30,9 @@ class Asked(NamedTuple):
 
 
 @functools.lru_cache(64)
-def _pages(status: str, tasks: int, sender: bool, after: bool) -> Statement:
+def _pages(status: str, tasks: int, types: bool, sender: bool, after: bool) -> Statement:
     """The pages of all that are asked for in this shape."""
-    alone = inboxes.page_for(status, tasks, False, sender, after)
+    alone = inboxes.page_for(status, tasks, types, sender, after)
     fields = dict.fromkeys(EACH.findall(alone.text))
     each = EACH.sub(r"d.\1", alone.text)
     columns = ", ".join([*BESIDE, *(f"m{place}" for place in range(WIDTH))])
@@ -52,9 +52,8 @@ def pages(realm: str, asked: Sequence[Asked]) -> list[tuple[Box, Page] | None]:
         return made
     shapes: dict[Any, list[int]] = {}
     for place, (_, _, wanted, _) in enumerate(asked):
-        if not wanted.types:
-            shape = wanted.status, len(wanted.task_ids), wanted.sender is not None
-            shapes.setdefault((*shape, wanted.after is not None), []).append(place)
+        if not wanted.types:  # a list of each one's own would not go into one row
+            shapes.setdefault((wanted.status, *inboxes.shape(wanted)), []).append(place)
     for shape, places in shapes.items():
         if len(places) > 1:
             found = _read(realm, _pages(*shape), [asked[place] for place in places])
@@ -67,14 +66,7 @@ def _read(
     realm: str, statement: Statement, asked: Sequence[Asked]
 ) -> list[tuple[Box, Page] | None]:
     rows = [
-        {
-            "inbox": each.inbox,
-            "key": each.key,
-            "fetch": each.limit + 1,
-            "sender": each.wanted.sender,
-            "after": each.wanted.after,
-            **{f"task_{index}": task for index, task in enumerate(each.wanted.task_ids)},
-        }
+        {"inbox": each.inbox, "key": each.key, **inboxes.values(each.wanted, each.limit)}
         for each in asked
     ]
     found = database.run(
@@ -84,8 +76,7 @@ def _read(
     return [_page(by_place[place], each.limit) for place, each in enumerate(asked, 1)]
 
 
-def _page(found: Iterable[Any], limit: int) -> tuple[Box, Page] | None:
-    found = list(found)
+def _page(found: list[Any], limit: int) -> tuple[Box, Page] | None:
     _, owner, spelt, ready, due = found[0][:-WIDTH]
     rows, more = cut(found, limit, SIZE)
     if more and len(rows) < limit:
